@@ -1,0 +1,71 @@
+"""How likely demonstrations are under a plan."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax.demos.demonstrations import Demonstrations
+from irlax.mdp import MDP
+from irlax.planning.plan import Plan
+from irlax.precision import exact
+from irlax.typing import Array, Float, Int
+
+
+@exact
+def log_likelihood(
+    mdp: MDP, plan: Plan, demos: Demonstrations, *, discounted: bool = True
+) -> Float[Array, ""]:
+    r"""The causal log likelihood of the observed choices, mean over episodes.
+
+    $$\frac{1}{N}\sum_i \sum_t \gamma^t \log \pi_t(a_{it} | s_{it})$$
+
+    With `discounted=False` every observed choice counts once, though the agent still plans with γ.
+    """
+    by_episode = _by_episode(mdp, plan, demos, discounted)
+    weights = jnp.asarray(demos.weights)
+    return (weights * by_episode).sum() / weights.sum()
+
+
+@exact
+def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Float[Array, " N"]:
+    r"""The log of the Primer's discounted likelihood of each whole episode, nature's part included.
+
+    $$\log p_{\theta,\gamma}(\tau) = \log I(s_0) + \sum_t \log P(s_{t+1}|s_t,a_t) + \sum_t \gamma^t \log\pi_t(a_t|s_t)$$
+
+    Moves whose next state was not observed do not enter. Primer, Definition 3.1.
+    """
+    choices = _by_episode(mdp, plan, demos, discounted=True)
+    rows, after = demos.moves()
+    moves = jnp.log(mdp.dynamics.probability(demos.tabular_states[rows], demos.actions[rows], after))
+    nature = jnp.zeros(demos.num_episodes).at[demos.episode[rows]].add(moves)
+    return jnp.log(jnp.asarray(mdp.initial)[demos.start_states]) + nature + choices
+
+
+def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n"]:
+    """log π_t(a|s) of each observed choice, one time step at a time, so that T·S·A is never built."""
+    if plan.mdp.horizon is None:
+        return _choose(plan, plan.value, demos.tabular_states, demos.actions)
+    horizon, rows = plan.mdp.horizon, np.arange(demos.num_steps)
+    # An episode has at most one choice at each time, so rows fit a grid [T, N]; empty places point at row 0.
+    grid = np.zeros((horizon, demos.num_episodes), np.int64)
+    grid[demos.times, demos.episode] = rows
+    states, actions = demos.tabular_states[grid], demos.actions[grid]
+    by_time = jax.lax.map(lambda xs: _choose(plan, *xs), (plan.next_value(), states, actions))
+    return by_time[demos.times, demos.episode]
+
+
+def _choose(
+    plan: Plan, next_value: Float[Array, " S"], states: Int[Any, " n"], actions: Int[Any, " n"]
+) -> Float[Array, " n"]:
+    return plan.backup.log_policy(plan.backup.q(next_value))[actions, states]
+
+
+def _by_episode(mdp: MDP, plan: Plan, demos: Demonstrations, discounted: bool) -> Float[Array, " N"]:
+    demos.check(mdp)
+    if plan.mdp.horizon != mdp.horizon:
+        raise ValueError(f"The plan was made for horizon {plan.mdp.horizon}, but the MDP has {mdp.horizon}.")
+    weight = mdp.discount ** jnp.asarray(demos.times, float) if discounted else 1.0
+    choices = weight * log_policy_of_choices(plan, demos)
+    return jnp.zeros(demos.num_episodes).at[demos.episode].add(choices)

@@ -1,0 +1,6 @@
+"""Markov decision processes and their dynamics."""
+
+from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors
+from irlax.mdp.mdp import MDP
+
+__all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Successors"]

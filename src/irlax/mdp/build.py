@@ -1,0 +1,141 @@
+"""Host-side preparation of transition data, in NumPy and SciPy, before it becomes an MDP."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order
+
+from irlax import checks
+from irlax.mdp.dynamics import AbstractDynamics, absorbing_states
+from irlax.typing import Bool, Float, Int
+
+
+def fill_unavailable(
+    transitions: Float[np.ndarray, "S A S"], available: Bool[np.ndarray, "S A"] | None
+) -> Float[np.ndarray, "S A S"]:
+    """Rows of actions that do not exist become self-loops: they are never used, but NaN would spread."""
+    if available is None:
+        return transitions
+    stay = np.eye(len(transitions))[:, None, :]
+    return np.where(available[..., None], transitions, stay)
+
+
+def merge_repeated(
+    successors: Int[np.ndarray, "S A B"],
+    probs: Float[np.ndarray, "S A B"],
+    available: Bool[np.ndarray, "S A"] | None,
+) -> tuple[Int[np.ndarray, "S A b"], Float[np.ndarray, "S A b"]]:
+    """Add up repeated successors, drop impossible ones, and pad with the state itself at probability 0."""
+    num_states, num_actions, width = probs.shape
+    here = np.arange(num_states)[:, None]
+    if available is not None:
+        successors = np.where(available[..., None], successors, here[..., None])
+        probs = np.where(available[..., None], probs, np.eye(width)[0])
+    rows = np.repeat(np.arange(num_states * num_actions), width)
+    flat = sp.coo_array(
+        (probs.ravel(), (rows, successors.ravel())), shape=(num_states * num_actions, num_states)
+    ).tocsr()
+    flat.eliminate_zeros()
+    return _padded(flat, num_states, num_actions)
+
+
+def successors_from_scipy(
+    matrices: list[sp.csr_array],
+) -> tuple[Int[np.ndarray, "S A B"], Float[np.ndarray, "S A B"]]:
+    """Successor lists from one matrix per action."""
+    num_actions, num_states = len(matrices), matrices[0].shape[0]
+    stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
+    by_state = np.arange(num_states * num_actions).reshape(num_actions, num_states).T.ravel()
+    return _padded(sp.csr_array(stacked[by_state]), num_states, num_actions)
+
+
+def _padded(rows: sp.csr_array, num_states: int, num_actions: int) -> tuple[np.ndarray, np.ndarray]:
+    """A CSR matrix whose row s·A + a holds P(· | s, a), as arrays of equal width."""
+    degree = np.diff(rows.indptr)
+    width = max(int(degree.max(initial=0)), 1)
+    column = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], degree)
+    row = np.repeat(np.arange(num_states * num_actions), degree)
+    successors = np.repeat(np.arange(num_states), num_actions * width).reshape(-1, width)
+    probs = np.zeros(successors.shape)
+    successors[row, column] = rows.indices
+    probs[row, column] = rows.data
+    shape = (num_states, num_actions, width)
+    return successors.reshape(shape), probs.reshape(shape)
+
+
+def counts_to_probs(counts: Any, available: Any, unseen: str) -> tuple[Any, np.ndarray | None]:
+    """Relative frequencies, and what exists, given how to treat state–actions that were never seen.
+
+    `counts` is [S, A, S'] or a list of scipy matrices; the result has the same form.
+    """
+    sparse = isinstance(counts, list)
+    entries = np.concatenate([matrix.data for matrix in counts]) if sparse else counts
+    if not np.all(np.isfinite(entries)) or np.any(entries < 0):
+        raise ValueError("`counts` must be finite and not negative.")
+    total = (
+        np.stack([np.asarray(matrix.sum(axis=1)).ravel() for matrix in counts], axis=1)
+        if sparse
+        else counts.sum(-1)
+    )
+    exists = np.ones(total.shape, bool) if available is None else np.asarray(available, bool)
+    never = exists & (total == 0)
+    if never.any() and unseen == "error":
+        raise ValueError(
+            f"`counts` has no observation of {never.sum()} of {exists.sum()} state–actions: "
+            f"{checks.places(never)}. Nothing is known of where they lead. Say `smoothing=` for a prior, or "
+            f"`unseen='unavailable'`, 'stay' or 'uniform'."
+        )
+    if unseen == "unavailable":
+        exists = exists & ~never
+        lost = ~exists.any(axis=1)
+        if lost.any():
+            raise ValueError(
+                f"`counts` has no observation of any action in states {checks.places(lost)}, so with "
+                f"`unseen='unavailable'` nothing could be done there. Use 'stay', or remove these states."
+            )
+    scale = 1 / np.where(total > 0, total, 1)
+    if sparse:
+        stay = [sp.diags_array(never[:, a].astype(float)) for a in range(len(counts))]
+        return [
+            sp.csr_array(sp.diags_array(scale[:, a]) @ matrix + stay[a]) for a, matrix in enumerate(counts)
+        ], exists
+    filler = np.eye(len(counts))[:, None, :] if unseen == "stay" else np.full(counts.shape, 1 / len(counts))
+    return np.where(never[..., None], filler, counts * scale[..., None]), exists
+
+
+def undiscounted_end(
+    dynamics: AbstractDynamics, available: Bool[np.ndarray, "S A"]
+) -> Bool[np.ndarray, " S"]:
+    """The absorbing states of a proper MDP, or an error that says why γ = 1 has no meaning without a horizon."""
+    advice = "Give a horizon, or a discount below 1."
+    terminal = absorbing_states(dynamics, available)
+    if not terminal.any():
+        raise ValueError(
+            f"discount = 1 with no horizon needs absorbing states in which the problem ends, but no state is "
+            f"absorbing. {advice}"
+        )
+    several = terminal & (available.sum(axis=1) > 1)
+    if several.any():
+        raise ValueError(
+            f"discount = 1 with no horizon: absorbing states {checks.places(several)} have more than one "
+            f"available action, so choosing there would earn entropy for ever (log 2 a step with two). "
+            f"Pass `available=` with one action in each absorbing state. {advice}"
+        )
+    matrices = dynamics.to_scipy()
+    edges = sp.csr_array(
+        sum(sp.diags_array(available[:, a].astype(float)) @ m for a, m in enumerate(matrices))
+    )
+    # One extra node that every terminal state is entered from: a backward search then starts everywhere at once.
+    size = len(terminal)
+    source = sp.csr_array(terminal.astype(float)[None, :])
+    backwards = sp.block_array([[edges.T, None], [source, sp.csr_array((1, 1))]], format="csr")
+    reached = np.zeros(size + 1, bool)
+    reached[breadth_first_order(backwards, size, return_predecessors=False)] = True
+    lost = ~reached[:size]
+    if lost.any():
+        raise ValueError(
+            f"discount = 1 with no horizon: no absorbing state can be reached from states "
+            f"{checks.places(lost)}, so their values would be infinite. {advice}"
+        )
+    return terminal

@@ -1,0 +1,316 @@
+"""Transition dynamics as operators.
+
+Planners see dynamics through two adjoint operations, `expect` and `push`, so each way to store them costs
+one class and no second planner. Inside, arrays are action-major, ``[A, S]`` with states innermost, because
+a backup then runs over contiguous states at memory bandwidth; `expect` and `push` speak the user's
+``[S, A]``.
+
+A value for each possible transition is kept in the layout of the class ("aligned"): ``[A, S, S']`` for
+`Dense`, ``[B, A, S]`` for `Successors`, ``[1, A, S]`` for `Deterministic`.
+"""
+
+import abc
+from typing import Self
+
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+from jax.scipy.special import entr, logsumexp
+
+from irlax.mdp.sampling import inverse_cdf
+from irlax.precision import StaysOnDevice, exact
+from irlax.typing import Array, Bool, Float, Int, Shaped
+
+
+class AbstractDynamics(StaysOnDevice):
+    """P(s' | s, a), as a pair of adjoint operators and what follows from them."""
+
+    @property
+    @abc.abstractmethod
+    def num_states(self) -> int:
+        """S."""
+
+    @property
+    @abc.abstractmethod
+    def num_actions(self) -> int:
+        """A."""
+
+    @abc.abstractmethod
+    def backward(self, value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        """E[value(s') | s, a], action-major."""
+
+    @abc.abstractmethod
+    def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
+        """The adjoint of `backward`."""
+
+    @abc.abstractmethod
+    def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
+        """P_π(s, s') = Σ_a π(a|s) P(s'|s,a), dense."""
+
+    @abc.abstractmethod
+    def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "..."]:
+        """A table over (s, a, s') in this class's own layout."""
+
+    @abc.abstractmethod
+    def ahead(self, value: Float[Array, " S"]) -> Float[Array, "..."]:
+        """value(s') for each possible transition, aligned (or broadcasting to it)."""
+
+    @abc.abstractmethod
+    def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
+        """A table over (s, a), constant in s', broadcasting to the aligned layout."""
+
+    @abc.abstractmethod
+    def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
+        """Expectation over s' of aligned values."""
+
+    @abc.abstractmethod
+    def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
+        """log E[exp(aligned)] over s'."""
+
+    @abc.abstractmethod
+    def tilt(self, log_weight: Float[Array, "..."]) -> Self:
+        """Dynamics with each probability multiplied by exp(log_weight)."""
+
+    @abc.abstractmethod
+    def entropy(self) -> Float[Array, "A S"]:
+        """H(S' | s, a)."""
+
+    @abc.abstractmethod
+    def sample(
+        self, state: Int[Array, " N"], action: Int[Array, " N"], uniform: Float[Array, " N"]
+    ) -> Int[Array, " N"]:
+        """Next states by inversion of the distribution function at `uniform` in [0, 1)."""
+
+    @abc.abstractmethod
+    def probability(
+        self, state: Int[Array, " n"], action: Int[Array, " n"], next_state: Int[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """P(s' | s, a) of each listed transition."""
+
+    @abc.abstractmethod
+    def to_scipy(self) -> list[sp.csr_array]:
+        """One (S, S) matrix per action."""
+
+    @exact
+    def expect(self, value: Float[Array, " S"]) -> Float[Array, "S A"]:
+        """Backward: E[value(s') | s, a]."""
+        return self.backward(jnp.asarray(value)).T
+
+    @exact
+    def push(self, mass: Float[Array, "S A"]) -> Float[Array, " S"]:
+        """Forward: where mass on (s, a) lands one step later; the adjoint of `expect`."""
+        return self.forward(jnp.asarray(mass).T)
+
+    def to_dense(self) -> Float[np.ndarray, "S A S"]:
+        """P(s' | s, a) as one array, for small problems."""
+        return np.stack([matrix.toarray() for matrix in self.to_scipy()], axis=1)
+
+
+class Dense(AbstractDynamics):
+    """Every probability stored: for small problems and for those in which anything can follow anything."""
+
+    probs: Float[Array, "A S S"]
+
+    @property
+    def num_states(self) -> int:
+        return self.probs.shape[-1]
+
+    @property
+    def num_actions(self) -> int:
+        return self.probs.shape[-3]
+
+    def backward(self, value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        return self.probs @ value
+
+    def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
+        return jnp.einsum("as,ast->t", mass, self.probs)
+
+    def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
+        return jnp.einsum("as,ast->st", policy, self.probs)
+
+    def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "A S S"]:
+        return jnp.swapaxes(jnp.asarray(table), 0, 1)
+
+    def ahead(self, value: Float[Array, " S"]) -> Float[Array, "..."]:
+        return value[None, None, :]
+
+    def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
+        return table[..., None]
+
+    def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
+        return (self.probs * aligned).sum(axis=-1)
+
+    def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
+        return logsumexp(jnp.broadcast_to(aligned, self.probs.shape), axis=-1, b=self.probs)
+
+    def tilt(self, log_weight: Float[Array, "..."]) -> Self:
+        return type(self)(_tilted(self.probs, log_weight))
+
+    def entropy(self) -> Float[Array, "A S"]:
+        return entr(self.probs).sum(axis=-1)
+
+    def sample(
+        self, state: Int[Array, " N"], action: Int[Array, " N"], uniform: Float[Array, " N"]
+    ) -> Int[Array, " N"]:
+        return inverse_cdf(jnp.cumsum(self.probs, axis=-1), (action, state), uniform)
+
+    def probability(
+        self, state: Int[Array, " n"], action: Int[Array, " n"], next_state: Int[Array, " n"]
+    ) -> Float[Array, " n"]:
+        return self.probs[action, state, next_state]
+
+    def to_scipy(self) -> list[sp.csr_array]:
+        return [sp.csr_array(matrix) for matrix in np.asarray(self.probs)]
+
+
+class Successors(AbstractDynamics):
+    """At most B next states for each state and action, and their probabilities. Padding has probability 0."""
+
+    successors: Int[Array, "B A S"]
+    probs: Float[Array, "B A S"]
+
+    @property
+    def num_states(self) -> int:
+        return self.probs.shape[-1]
+
+    @property
+    def num_actions(self) -> int:
+        return self.probs.shape[-2]
+
+    def backward(self, value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        # One gather for each successor, unrolled: XLA turns `(p * v[i]).sum` into a far slower loop.
+        return sum(p * value[i] for p, i in zip(self.probs, self.successors, strict=True))  # type: ignore[return-value]
+
+    def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
+        return jnp.zeros(self.num_states, mass.dtype).at[self.successors].add(self.probs * mass)
+
+    def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
+        states = jnp.arange(self.num_states)
+        empty = jnp.zeros((self.num_states, self.num_states), self.probs.dtype)
+        return empty.at[states, self.successors].add(self.probs * policy)
+
+    def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "B A S"]:
+        actions, states = np.ogrid[: self.num_actions, : self.num_states]
+        return jnp.asarray(table)[states, actions, self.successors]
+
+    def ahead(self, value: Float[Array, " S"]) -> Float[Array, "B A S"]:
+        return value[self.successors]
+
+    def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
+        return table[None]
+
+    def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
+        return (self.probs * aligned).sum(axis=0)
+
+    def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
+        return logsumexp(aligned, axis=0, b=self.probs)
+
+    def tilt(self, log_weight: Float[Array, "..."]) -> Self:
+        return type(self)(self.successors, _tilted(self.probs, log_weight))
+
+    def entropy(self) -> Float[Array, "A S"]:
+        return entr(self.probs).sum(axis=0)
+
+    def sample(
+        self, state: Int[Array, " N"], action: Int[Array, " N"], uniform: Float[Array, " N"]
+    ) -> Int[Array, " N"]:
+        cumulative = jnp.cumsum(self.probs[:, action, state], axis=0)
+        branch = jnp.argmax(cumulative > uniform * cumulative[-1], axis=0)
+        return self.successors[branch, action, state]
+
+    def probability(
+        self, state: Int[Array, " n"], action: Int[Array, " n"], next_state: Int[Array, " n"]
+    ) -> Float[Array, " n"]:
+        hit = self.successors[:, action, state] == next_state
+        return jnp.where(hit, self.probs[:, action, state], 0).sum(axis=0)
+
+    def to_scipy(self) -> list[sp.csr_array]:
+        successors, probs = np.asarray(self.successors), np.asarray(self.probs)
+        rows = np.broadcast_to(np.arange(self.num_states), probs[:, 0].shape)
+        shape = (self.num_states, self.num_states)
+        matrices = []
+        for a in range(self.num_actions):
+            present = probs[:, a] > 0
+            entries = (probs[:, a][present], (rows[present], successors[:, a][present]))
+            matrices.append(sp.csr_array(sp.coo_array(entries, shape=shape)))
+        return matrices
+
+
+class Deterministic(AbstractDynamics):
+    """One next state for each state and action; no probabilities are stored."""
+
+    successor: Int[Array, "A S"]
+
+    @property
+    def num_states(self) -> int:
+        return self.successor.shape[-1]
+
+    @property
+    def num_actions(self) -> int:
+        return self.successor.shape[-2]
+
+    def backward(self, value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        return value[self.successor]
+
+    def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
+        return jnp.zeros(self.num_states, mass.dtype).at[self.successor].add(mass)
+
+    def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
+        states = jnp.arange(self.num_states)
+        return (
+            jnp.zeros((self.num_states, self.num_states), policy.dtype).at[states, self.successor].add(policy)
+        )
+
+    def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "1 A S"]:
+        actions, states = np.ogrid[: self.num_actions, : self.num_states]
+        return jnp.asarray(table)[states, actions, self.successor][None]
+
+    def ahead(self, value: Float[Array, " S"]) -> Float[Array, "1 A S"]:
+        return value[self.successor][None]
+
+    def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
+        return table[None]
+
+    def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
+        return aligned[0]
+
+    def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
+        return aligned[0]
+
+    def tilt(self, log_weight: Float[Array, "..."]) -> Self:
+        """Itself: the one successor keeps all the probability, so a normalised weight can only be 1."""
+        return self
+
+    def entropy(self) -> Float[Array, "A S"]:
+        return jnp.zeros(self.successor.shape)
+
+    def sample(
+        self, state: Int[Array, " N"], action: Int[Array, " N"], uniform: Float[Array, " N"]
+    ) -> Int[Array, " N"]:
+        return self.successor[action, state]
+
+    def probability(
+        self, state: Int[Array, " n"], action: Int[Array, " n"], next_state: Int[Array, " n"]
+    ) -> Float[Array, " n"]:
+        return (self.successor[action, state] == next_state).astype(float)
+
+    def to_scipy(self) -> list[sp.csr_array]:
+        size = self.num_states
+        successor = np.asarray(self.successor)
+        return [
+            sp.csr_array((np.ones(size), successor[a], np.arange(size + 1)), shape=(size, size))
+            for a in range(self.num_actions)
+        ]
+
+
+def _tilted(probs: Float[Array, "*shape"], log_weight: Float[Array, "..."]) -> Float[Array, "*shape"]:
+    # Where the probability is 0 the weight may overflow; 0 · inf must stay 0.
+    return jnp.where(probs > 0, probs * jnp.exp(jnp.where(probs > 0, log_weight, 0)), 0)
+
+
+def absorbing_states(
+    dynamics: AbstractDynamics, available: Bool[np.ndarray, "S A"]
+) -> Bool[np.ndarray, " S"]:
+    """States that no available action leaves."""
+    stays = np.stack([matrix.diagonal() for matrix in dynamics.to_scipy()], axis=-1)
+    return np.all(~available | (stays >= 1 - 1e-12), axis=-1)

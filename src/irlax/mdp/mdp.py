@@ -1,0 +1,262 @@
+"""Markov decision processes without a reward: what an observer of demonstrations knows beforehand."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+
+from irlax import checks
+from irlax.mdp.build import (
+    counts_to_probs,
+    fill_unavailable,
+    merge_repeated,
+    successors_from_scipy,
+    undiscounted_end,
+)
+from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors, absorbing_states
+from irlax.precision import StaysOnDevice, is_traced, scope
+from irlax.typing import Array, Bool, Float, Scalar
+
+
+class MDP(StaysOnDevice):
+    """States, actions, discount γ, horizon T, initial distribution and transitions; the reward stands apart.
+
+    Decisions are taken at t = 0..T−1; `horizon` None means that they never end. Build one with `from_dense`,
+    `from_successors`, `from_scipy` or `from_counts`, which check their arguments.
+
+    Primer, Definition 2.1.
+    """
+
+    dynamics: AbstractDynamics
+    initial: Float[Array, " S"]
+    discount: Scalar
+    #: Action-major; None when every action exists everywhere.
+    mask: Bool[Array, "A S"] | None = None
+    #: Where an undiscounted, endless problem ends; None in every other problem.
+    terminal: Bool[Array, " S"] | None = None
+    horizon: int | None = eqx.field(static=True, default=None)
+
+    @classmethod
+    def from_dense(
+        cls,
+        transitions: Any,
+        initial: Any,
+        *,
+        discount: float,
+        horizon: int | None = None,
+        available: Any = None,
+    ) -> "MDP":
+        """From P[s, a, s'].
+
+        `available[s, a]` says which actions exist where; transition rows of the others are ignored.
+        """
+        transitions = checks.as_floats("transitions", transitions)
+        shape = np.shape(transitions)
+        if len(shape) != 3 or shape[0] != shape[2]:
+            raise ValueError(f"`transitions` must have shape (S, A, S), but has {shape}.")
+        available = _checked_available(available, shape[:2])
+        checks.distribution("transitions", transitions, where=available)
+        if not is_traced(transitions):
+            transitions = fill_unavailable(transitions, available)
+        return _assembled(_dense, (transitions,), initial, discount, horizon, available)
+
+    @classmethod
+    def from_successors(
+        cls,
+        successors: Any,
+        probs: Any,
+        initial: Any,
+        *,
+        discount: float,
+        horizon: int | None = None,
+        available: Any = None,
+    ) -> "MDP":
+        """From sparse lists: `successors[s, a, b]` follows with probability `probs[s, a, b]`.
+
+        A successor that is listed twice for one state and action counts with the sum of its probabilities.
+        """
+        successors = checks.as_integers("successors", successors)
+        probs = checks.as_floats("probs", probs)
+        shape = np.shape(probs)
+        if len(shape) != 3:
+            raise ValueError(f"`probs` must have shape (S, A, B), but has {shape}.")
+        checks.has_shape("successors", successors, shape, "(S, A, B), as `probs`")
+        available = _checked_available(available, shape[:2])
+        checks.distribution("probs", probs, where=available)
+        if not is_traced(successors):
+            present = np.broadcast_to(True if available is None else available[..., None], shape)
+            checks.in_range("successors", np.where(present, successors, 0), shape[0], "states")
+            if not is_traced(probs):
+                successors, probs = merge_repeated(successors, probs, available)
+        return _assembled(_sparse, (successors, probs), initial, discount, horizon, available)
+
+    @classmethod
+    def from_scipy(
+        cls,
+        transitions: Sequence[Any],
+        initial: Any,
+        *,
+        discount: float,
+        horizon: int | None = None,
+        available: Any = None,
+    ) -> "MDP":
+        """From one scipy.sparse (S, S) matrix per action."""
+        matrices = _checked_matrices(transitions)
+        successors, probs = successors_from_scipy(matrices)
+        return cls.from_successors(
+            successors, probs, initial, discount=discount, horizon=horizon, available=available
+        )
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Any,
+        initial: Any,
+        *,
+        discount: float,
+        horizon: int | None = None,
+        available: Any = None,
+        smoothing: Any = 0.0,
+        unseen: Literal["error", "unavailable", "stay", "uniform"] = "error",
+    ) -> "MDP":
+        """From observed transition counts: an array [S, A, S'] or one scipy.sparse matrix per action.
+
+        `smoothing` is added to the counts before they are normalised: a number for every next state alike,
+        or an array [S, A, S'] that is zero where a transition cannot happen. `initial` may be counts too.
+
+        A state and action that was never seen has no estimate. `unseen` says what to do: refuse ("error"),
+        let the action not exist there ("unavailable"), or assume that it changes nothing ("stay") or leads
+        anywhere with equal probability ("uniform").
+        """
+        checks.one_of("unseen", unseen, ("error", "unavailable", "stay", "uniform"))
+        sparse = isinstance(counts, (list, tuple)) and any(sp.issparse(matrix) for matrix in counts)
+        if sparse and np.ndim(smoothing) == 0 and smoothing == 0 and unseen != "uniform":
+            probs, available = counts_to_probs(_checked_matrices(counts), available, unseen)
+            return cls.from_scipy(
+                probs, _normalised(initial), discount=discount, horizon=horizon, available=available
+            )
+        table = (
+            np.stack([matrix.toarray() for matrix in _checked_matrices(counts)], axis=1) if sparse else counts
+        )
+        table = checks.as_floats("counts", table)
+        if table.ndim != 3 or table.shape[0] != table.shape[2]:
+            raise ValueError(f"`counts` must have shape (S, A, S), but has {table.shape}.")
+        table = table + np.broadcast_to(checks.as_floats("smoothing", smoothing), table.shape)
+        probs, available = counts_to_probs(table, available, unseen)
+        return cls.from_dense(
+            probs, _normalised(initial), discount=discount, horizon=horizon, available=available
+        )
+
+    @property
+    def num_states(self) -> int:
+        """S."""
+        return self.dynamics.num_states
+
+    @property
+    def num_actions(self) -> int:
+        """A."""
+        return self.dynamics.num_actions
+
+    @property
+    def available(self) -> Bool[Array, "S A"]:
+        """Which actions exist where."""
+        if self.mask is None:
+            return np.ones((self.num_states, self.num_actions), bool)
+        return self.mask.T
+
+    @property
+    def absorbing(self) -> Bool[np.ndarray, " S"]:
+        """States that no available action leaves."""
+        return absorbing_states(self.dynamics, np.asarray(self.available))
+
+    def replace(self, **changes: Any) -> "MDP":
+        """The same problem with another `discount`, `horizon` or `initial`, checked again."""
+        unknown = set(changes) - {"discount", "horizon", "initial"}
+        if unknown:
+            raise TypeError(
+                f"`replace` takes discount, horizon and initial, but got {', '.join(sorted(unknown))}."
+            )
+        kept = {"initial": self.initial, "discount": self.discount, "horizon": self.horizon} | changes
+        available = None if self.mask is None else self.mask.T
+        return _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, **kept)
+
+
+def _dense(transitions: Any) -> Dense:
+    return Dense(jnp.swapaxes(jnp.asarray(transitions), 0, 1))
+
+
+def _sparse(successors: Any, probs: Any) -> Successors | Deterministic:
+    next_states = jnp.moveaxis(jnp.asarray(successors, jnp.int32), -1, 0).swapaxes(1, 2)
+    if not is_traced(probs) and probs.shape[-1] == 1:
+        return Deterministic(next_states[0])
+    return Successors(next_states, jnp.moveaxis(jnp.asarray(probs), -1, 0).swapaxes(1, 2))
+
+
+def _assembled(
+    build: Callable[..., AbstractDynamics],
+    arrays: tuple[Any, ...],
+    initial: Any,
+    discount: Any,
+    horizon: Any,
+    available: Any,
+) -> MDP:
+    """Check what all constructors share, then put the parts together."""
+    with scope(arrays, initial, discount, available):
+        dynamics = build(*arrays)
+        initial = checks.as_floats("initial", initial)
+        checks.has_shape("initial", initial, (dynamics.num_states,), "(S,)")
+        checks.distribution("initial", initial)
+        discount, horizon = checks.discount(discount), checks.horizon(horizon)
+        terminal = None
+        if (
+            horizon is None
+            and not is_traced(discount)
+            and discount == 1
+            and not is_traced(dynamics, available)
+        ):
+            everywhere = np.ones((dynamics.num_states, dynamics.num_actions), bool)
+            exists = everywhere if available is None else np.asarray(available)
+            terminal = jnp.asarray(undiscounted_end(dynamics, exists))
+        mask = None if available is None else jnp.asarray(available).T
+        return MDP(dynamics, initial, discount, mask, terminal, horizon)
+
+
+def _checked_available(available: Any, shape: tuple[int, int]) -> Any:
+    if available is None or is_traced(available):
+        return available
+    available = np.asarray(available)
+    if available.dtype != bool:
+        raise TypeError(f"`available` must be an array of booleans, but has dtype {available.dtype}.")
+    checks.has_shape("available", available, shape, "(S, A)")
+    stuck = ~available.any(axis=1)
+    if stuck.any():
+        raise ValueError(
+            f"`available` leaves no action in states {checks.places(stuck)}. Give each state at least one; "
+            f"an end is a state with one action that leads back to itself."
+        )
+    return None if available.all() else available
+
+
+def _checked_matrices(transitions: Any) -> list[sp.csr_array]:
+    if sp.issparse(transitions) or not isinstance(transitions, (list, tuple)) or not transitions:
+        raise TypeError("`transitions` must be a list with one scipy.sparse (S, S) matrix per action.")
+    size = transitions[0].shape[0]
+    for a, matrix in enumerate(transitions):
+        if not sp.issparse(matrix):
+            raise TypeError(
+                f"`transitions[{a}]` must be a scipy.sparse matrix, but is a {type(matrix).__name__}."
+            )
+        checks.has_shape(f"transitions[{a}]", matrix, (size, size), "(S, S), the same for every action")
+    return [sp.csr_array(matrix) for matrix in transitions]
+
+
+def _normalised(initial: Any) -> np.ndarray:
+    initial = checks.as_floats("initial", initial)
+    if initial.ndim != 1 or not np.all(np.isfinite(initial)) or np.any(initial < 0) or initial.sum() <= 0:
+        raise ValueError(
+            "`initial` must hold non-negative counts or probabilities, (S,), not all of them zero."
+        )
+    return initial / initial.sum()

@@ -1,0 +1,120 @@
+"""Bellman operators: one step of backward induction under each model of the decision maker.
+
+All three are monotone and shift by γ when their argument shifts by 1, so they share one finite-horizon
+recursion and one fixed-point solver. The soft and the path operators are convex in the value, the hard one
+too: that is what makes Newton's method converge from anywhere.
+"""
+
+import abc
+
+import jax.numpy as jnp
+from jax.scipy.special import logsumexp
+
+from irlax.mdp import MDP, AbstractDynamics
+from irlax.precision import StaysOnDevice
+from irlax.typing import Array, Float
+
+#: Actions this close to the best, relative to the size of the values, count as equally good.
+TIE = 1e-10
+
+
+class AbstractBackup(StaysOnDevice):
+    """V ↦ q ↦ V, for one MDP and one reward."""
+
+    mdp: MDP
+    reward: Float[Array, "A S"]
+
+    @abc.abstractmethod
+    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        """The value of each action, given the values of the states that follow; −inf where it does not exist."""
+
+    @abc.abstractmethod
+    def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
+        """The value of each state, given those of its actions."""
+
+    @abc.abstractmethod
+    def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
+        """log π(a|s), normalised."""
+
+    @abc.abstractmethod
+    def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
+        """The transitions that the model reckons with."""
+
+    def __call__(self, next_value: Float[Array, " S"]) -> Float[Array, " S"]:
+        value = self.value(self.q(next_value))
+        return value if self.mdp.terminal is None else jnp.where(self.mdp.terminal, 0, value)
+
+    def available_only(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
+        """`q` with −inf where an action does not exist."""
+        return q if self.mdp.mask is None else jnp.where(self.mdp.mask, q, -jnp.inf)
+
+
+class SoftBackup(AbstractBackup):
+    r"""The maximum causal entropy model.
+
+    $$Q(s,a) = \mathbb{E}[r(s,a,S')] + \gamma\,\mathbb{E}[V(S')], \quad V(s) = \log\textstyle\sum_a e^{Q(s,a)}$$
+
+    Primer, Eq. "Soft VI"; Ziebart (2010).
+    """
+
+    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        return self.available_only(self.reward + self.mdp.discount * self.mdp.dynamics.backward(next_value))
+
+    def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
+        return logsumexp(q, axis=0)
+
+    def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
+        return q - logsumexp(q, axis=0)
+
+    def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
+        return self.mdp.dynamics
+
+
+class HardBackup(AbstractBackup):
+    """The return-maximising model: Q as in the soft one, V(s) = max_a Q(s,a); ties share the policy equally."""
+
+    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        return self.available_only(self.reward + self.mdp.discount * self.mdp.dynamics.backward(next_value))
+
+    def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
+        return q.max(axis=0)
+
+    def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
+        best = q.max(axis=0)
+        ties = q >= best - TIE * jnp.maximum(1, jnp.abs(best))
+        return jnp.where(ties, -jnp.log(ties.sum(axis=0)), -jnp.inf)
+
+    def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
+        return self.mdp.dynamics
+
+
+class PathBackup(AbstractBackup):
+    r"""The (non-causal) maximum entropy model, which believes that it can pay for luck.
+
+    $$Q(s,a) = \log\textstyle\sum_{s'} P(s'|s,a)\,e^{r(s,a,s') + \gamma V(s')}, \quad
+      V(s) = \log\textstyle\sum_a e^{Q(s,a)}$$
+
+    At γ = 1 this is the law of paths in proportion to their probability times exp(return). Primer, 3.3.
+    """
+
+    #: The part of the reward that depends on s', aligned with the dynamics; it may not be averaged here.
+    transition_reward: Float[Array, "..."] | None = None
+
+    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        return self.available_only(self.reward + self.mdp.dynamics.log_mean_exp(self._exponent(next_value)))
+
+    def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
+        return logsumexp(q, axis=0)
+
+    def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
+        return q - logsumexp(q, axis=0)
+
+    def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
+        r"""$\hat P(s'|s,a) \propto P(s'|s,a)\,e^{r(s,a,s') + \gamma V(s')}$."""
+        exponent = self._exponent(next_value)
+        log_norm = self.mdp.dynamics.log_mean_exp(exponent)
+        return self.mdp.dynamics.tilt(exponent - self.mdp.dynamics.over_next(log_norm))
+
+    def _exponent(self, next_value: Float[Array, " S"]) -> Float[Array, "..."]:
+        ahead = self.mdp.discount * self.mdp.dynamics.ahead(next_value)
+        return ahead if self.transition_reward is None else self.transition_reward + ahead

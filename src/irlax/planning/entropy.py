@@ -1,0 +1,75 @@
+r"""Entropies of a policy in an MDP, all discounted.
+
+The entropy of trajectories splits into what nature contributes and what the policy does:
+$H(S_{0:T-1}, A_{0:T-1}) = $ transition entropy $+ H(A_{0:T-1} \| S_{0:T-1})$. Primer, 2.3.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import entr, xlogy
+
+from irlax.mdp import MDP
+from irlax.planning.occupancy import occupancy, visits
+from irlax.precision import exact
+from irlax.typing import Array, Float
+
+#: H(A | S) needs P(s' | s, a) as a dense array; above this many entries that is refused.
+DENSE_ENTRIES = 50_000_000
+
+
+@exact
+def causal_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
+    r"""$H(A_{0:T-1} \| S_{0:T-1}) = \sum_t \gamma^t H(A_t | S_t)$. Primer, Definition 2.2."""
+    return _entropy_of_first(jnp.moveaxis(jnp.asarray(occupancy(mdp, policy)), -1, 0))
+
+
+@exact
+def transition_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
+    r"""$H(S_0) + \sum_{t=1}^{T-1} \gamma^t H(S_t | S_{t-1}, A_{t-1})$: what nature contributes.
+
+    It is zero when dynamics and start are both deterministic. S_T, which no decision follows, is not in it.
+    """
+    start = entr(jnp.asarray(mdp.initial)).sum()
+    if mdp.horizon is None:
+        before = jnp.asarray(visits(mdp, policy))
+    else:
+        before = jnp.asarray(occupancy(mdp, policy))[:-1].sum(axis=0)
+    return start + mdp.discount * (before * mdp.dynamics.entropy().T).sum()
+
+
+@exact
+def trajectory_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
+    r"""$H(S_{0:T-1}, A_{0:T-1})$ by the chain rule, each term of time t weighted by γᵗ."""
+    return transition_entropy(mdp, policy) + causal_entropy(mdp, policy)
+
+
+@exact
+def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
+    r"""$H(A_{0:T-1} | S_{0:T-1})$, the entropy of actions to one who sees all states, later ones too.
+
+    Given the states, A_t depends on S_t and S_{t+1} alone, so this is
+    $\sum_{t<T-1} \gamma^t H(A_t | S_t, S_{t+1}) + \gamma^{T-1} H(A_{T-1} | S_{T-1})$: never more than
+    the causal entropy. For small problems: it uses P as a dense array.
+    """
+    entries = mdp.num_states**2 * mdp.num_actions
+    if entries > DENSE_ENTRIES:
+        raise ValueError(
+            f"`conditional_entropy` needs P(s'|s,a) as one array of {entries} entries; it is meant for small problems."
+        )
+    joint = jnp.asarray(occupancy(mdp, policy)).swapaxes(-1, -2)
+    each_action = jnp.eye(mdp.num_actions)[:, :, None] * jnp.ones(mdp.num_states)
+    transitions = jax.vmap(mdp.dynamics.matrix)(each_action)
+
+    def given_both_states(joint):
+        return _entropy_of_first(joint[..., None] * transitions)
+
+    if mdp.horizon is None:
+        return given_both_states(joint)
+    return jax.lax.map(given_both_states, joint[:-1]).sum() + _entropy_of_first(joint[-1])
+
+
+def _entropy_of_first(mass: Float[Array, "A ..."]) -> Float[Array, ""]:
+    """−Σ mass · log(mass / Σ_a mass): the entropy of the first axis given the others."""
+    return xlogy(mass, mass.sum(axis=0)).sum() - xlogy(mass, mass).sum()

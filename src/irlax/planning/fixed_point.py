@@ -1,0 +1,187 @@
+"""The stationary value V = T V of an endless problem: solved, certified, and differentiated implicitly.
+
+Two methods. *Value iteration* applies T until the span of the last change certifies the result; it costs
+about log(tol)/log(γ) sweeps. *Newton's method* is soft policy iteration, V ← V + (I − γP_π)⁻¹(TV − V): one
+linear solve a step, and a handful of steps at any γ, because T is convex and monotone.
+
+The certificate for γ < 1 is MacQueen's (1966): T is monotone and T(V + c) = TV + γc, so V* lies within
+TV + γ/(1−γ)·[min(TV − V), max(TV − V)]. At γ = 1 it is an interval [V − εw, V + εw] that T maps into itself,
+with w the expected number of steps to the end: inside it a fixed point exists.
+"""
+
+import functools
+import warnings
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax import checks
+from irlax.planning.backup import AbstractBackup
+from irlax.planning.chain import DENSE_LIMIT, Chain
+from irlax.precision import is_traced
+from irlax.typing import Array, Float, Int
+
+Method = Literal["auto", "newton", "value-iteration"]
+METHODS = ("auto", "newton", "value-iteration")
+
+#: Newton takes about ten steps; the linear phase near criticality at γ = 1 takes up to fifty.
+MAX_NEWTON_STEPS = 100
+MAX_SWEEPS = 1_000_000
+#: A backup's rounding error, in units of machine epsilon times the largest value.
+ROUNDING = 8.0
+
+
+class Settings(NamedTuple):
+    """How to solve: all static."""
+
+    tol: float
+    method: Method
+
+
+class Solution(eqx.Module):
+    """A certified fixed point: ‖value − V*‖∞ ≤ error_bound."""
+
+    value: Float[Array, " S"]
+    error_bound: Float[Array, ""]
+    #: Newton steps (linear solves), or sweeps of value iteration.
+    steps: Int[Array, ""]
+
+
+def fixed_point(backup: AbstractBackup, tol: float, method: Method) -> Solution:
+    """Solve V = T V to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), or to the rounding floor where that is higher."""
+    checks.one_of("method", method, METHODS)
+    settings = Settings(checks.positive("tol", tol), _chosen(backup, tol, method))
+    solution = _solve(settings, backup)
+    if not is_traced(solution):
+        _complain(solution, backup, settings)
+    return solution
+
+
+def _chosen(backup: AbstractBackup, tol: float, method: Method) -> Method:
+    """Newton, unless so few sweeps are needed that they cost less than its linear solves."""
+    discount = backup.mdp.discount
+    if method != "auto":
+        if method == "value-iteration" and backup.mdp.terminal is not None:
+            raise ValueError(
+                "`method='value-iteration'` has no error bound at discount = 1. Use 'newton' or 'auto'."
+            )
+        return method
+    if backup.mdp.terminal is not None or is_traced(discount):
+        return "newton"
+    sweeps = np.log(tol * max(1 - discount, 1e-300)) / np.log(discount) if 0 < discount < 1 else 1
+    small = backup.mdp.num_states <= DENSE_LIMIT
+    return "value-iteration" if sweeps <= (100 if small else 1000) else "newton"
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _solve(settings: Settings, backup: AbstractBackup) -> Solution:
+    return _solved(settings, backup)
+
+
+@_solve.defjvp
+def _implicit(settings: Settings, primals: tuple, tangents: tuple) -> tuple[Solution, Solution]:
+    r"""dV = (I − γP_π)⁻¹ ∂T, the implicit function theorem; derivatives of any order follow from it."""
+    (backup,), (backup_dot,) = primals, tangents
+    solution = _solve(settings, backup)
+    _, change = jax.jvp(lambda backup: backup(solution.value), (backup,), (backup_dot,))
+    value_dot = chain_at(backup, solution.value).solve_values(change)
+    no_change = np.zeros(jnp.shape(solution.steps), jax.dtypes.float0)
+    return solution, Solution(value_dot, jnp.zeros_like(solution.error_bound), no_change)
+
+
+def chain_at(backup: AbstractBackup, value: Float[Array, " S"]) -> Chain:
+    """The chain whose discounted matrix is the derivative of the backup at `value`."""
+    policy = jnp.exp(backup.log_policy(backup.q(value)))
+    mdp = backup.mdp
+    return Chain(policy, backup.believed_dynamics(value), mdp.discount, mdp.terminal)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _solved(settings: Settings, backup: AbstractBackup) -> Solution:
+    start = jnp.zeros_like(backup.reward[0])
+    certify = _certified if backup.mdp.terminal is None else _certified_undiscounted
+    newton = settings.method == "newton"
+    limit = MAX_NEWTON_STEPS if newton else MAX_SWEEPS
+
+    class State(NamedTuple):
+        value: Array
+        candidate: Array
+        bound: Array
+        floor: Array
+        bound_before: Array
+        residual: Array
+        steps: Array
+
+    def look(value, bound_before, steps):
+        after = backup(value)
+        return State(value, *certify(backup, value, after), bound_before, after - value, steps)
+
+    def unfinished(state):
+        scale = jnp.maximum(1, jnp.abs(state.candidate).max())
+        done = state.bound <= jnp.maximum(settings.tol * scale, 2 * state.floor)
+        if newton:
+            # Convergence is quadratic: one more step buys the digits that differences of values need at γ → 1.
+            done &= state.bound > state.bound_before / 4
+        return ~done & (state.steps < limit) & jnp.isfinite(state.residual).all()
+
+    def advance(state):
+        move = chain_at(backup, state.value).solve_values(state.residual) if newton else state.residual
+        return look(state.value + move, state.bound, state.steps + 1)
+
+    end = jax.lax.while_loop(
+        unfinished, advance, look(start, jnp.full_like(start[0], jnp.inf), jnp.asarray(0))
+    )
+    broken = ~jnp.isfinite(end.bound)
+    return Solution(
+        jnp.where(broken, jnp.inf, end.candidate), jnp.where(broken, jnp.inf, end.bound), end.steps
+    )
+
+
+def _certified(
+    backup: AbstractBackup, value: Float[Array, " S"], after: Float[Array, " S"]
+) -> tuple[Float[Array, " S"], Float[Array, ""], Float[Array, ""]]:
+    """The middle of MacQueen's interval, half its width with what rounding can have added, and that part alone."""
+    discount = backup.mdp.discount
+    low, high = (after - value).min(), (after - value).max()
+    reach = discount / (1 - discount)
+    rounding = ROUNDING * jnp.finfo(value.dtype).eps * jnp.abs(value).max() / (1 - discount)
+    return after + reach * (low + high) / 2, reach * (high - low) / 2 + rounding, rounding
+
+
+def _certified_undiscounted(
+    backup: AbstractBackup, value: Float[Array, " S"], after: Float[Array, " S"]
+) -> tuple[Float[Array, " S"], Float[Array, ""], Float[Array, ""]]:
+    """`value` and ε·max(w), if T maps [value − εw, value + εw] into itself, else an infinite bound.
+
+    From below this holds by convexity as soon as |TV − V| ≤ ε; from above it is checked.
+    """
+    steps_to_end = chain_at(backup, value).solve_values(jnp.ones_like(value))
+    rounding = ROUNDING * jnp.finfo(value.dtype).eps * jnp.maximum(1, jnp.abs(value).max())
+    epsilon = 2 * jnp.abs(after - value).max() + 2 * rounding
+    above = value + epsilon * steps_to_end
+    inside = (backup(above) <= above).all() & (steps_to_end >= 1 - 1e-6).all()
+    longest = steps_to_end.max()
+    return value, jnp.where(inside, epsilon * longest, jnp.inf), 2 * rounding * longest
+
+
+def _complain(solution: Solution, backup: AbstractBackup, settings: Settings) -> None:
+    bound, steps = float(solution.error_bound), int(solution.steps)
+    if not np.isfinite(bound):
+        if backup.mdp.terminal is None:
+            raise ValueError("The value has no finite solution: rewards this large overflow. Rescale them.")
+        raise ValueError(
+            "The soft fixed point does not exist: at discount = 1 the reward and the entropy of going round "
+            "in circles outweigh the way to the end, so values grow without bound "
+            f"(no solution after {steps} Newton steps). Lower the rewards, give a horizon, or discount."
+        )
+    value = np.asarray(solution.value)
+    wanted = settings.tol * max(1.0, float(np.abs(value).max()))
+    if bound > wanted:
+        warnings.warn(
+            f"Values are certified to ±{bound:.2g} only, not to the ±{wanted:.2g} asked for: that is the rounding "
+            f"floor of so long-lived a problem, or the limit of {steps} steps.",
+            stacklevel=4,
+        )

@@ -1,0 +1,124 @@
+"""Where a policy goes, and what follows from it linearly: return and feature expectations."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from irlax import checks
+from irlax.mdp import MDP
+from irlax.planning.chain import Chain
+from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded
+from irlax.precision import exact, is_traced
+from irlax.typing import Array, Float
+
+
+@exact
+def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
+    r"""Discounted state–action occupancy: d_t(s,a) = γᵗ P(S_t = s, A_t = a), or Σ_t d_t if T is infinite.
+
+    `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan, which is carried out in this `mdp`
+    whatever it was made for. In an undiscounted endless problem the end itself is not counted.
+    """
+    policy = _policy_over_time(mdp, policy)
+    if mdp.horizon is None:
+        return _stationary_occupancy(mdp, policy).T
+    return _occupancy(mdp, policy).swapaxes(-1, -2)
+
+
+@exact
+def visits(mdp: MDP, policy: Any) -> Float[Array, "S A"]:
+    r"""The occupancy summed over time, Σ_t γᵗ P(S_t = s, A_t = a), without an array over T·S·A."""
+    policy = _policy_over_time(mdp, policy)
+    if mdp.horizon is None:
+        return _stationary_occupancy(mdp, policy).T
+    return _visits(mdp, policy).T
+
+
+@exact
+def expected_return(mdp: MDP, policy: Any, reward: Any) -> Float[Array, ""]:
+    r"""$G(\pi) = \mathbb{E}_\pi[\sum_t \gamma^t r(S_t, A_t, S_{t+1})]$, for a policy or a plan."""
+    return (jnp.asarray(visits(mdp, policy)).T * folded(mdp, reward)).sum()
+
+
+@exact
+def feature_expectations(mdp: MDP, policy: Any, features: Any) -> Float[Array, " K"]:
+    r"""$\mathbb{E}_\pi[\sum_t \gamma^t \phi]$, for features [S,K], [S,A,K] or [S,A,S',K]."""
+    features = checks.as_floats("features", features)
+    if not 2 <= jnp.ndim(features) <= 4:
+        raise ValueError(
+            f"`features` must have shape (S, K), (S, A, K) or (S, A, S', K), but has {jnp.shape(features)}."
+        )
+    checked_reward(mdp, features[..., 0])
+    mass = jnp.asarray(visits(mdp, policy)).T
+    by_feature = jnp.moveaxis(jnp.asarray(features), -1, 0)
+    return jax.vmap(lambda feature: (mass * folded(mdp, feature)).sum())(by_feature)
+
+
+@jax.jit
+def _occupancy(mdp: MDP, policy: Any) -> Float[Array, "T A S"]:
+    def step(mass, at_this_time):
+        joint = mass * _policy_now(policy, at_this_time)
+        return mdp.discount * mdp.dynamics.forward(joint), joint
+
+    return jax.lax.scan(step, jnp.asarray(mdp.initial), _over_time(policy))[1]
+
+
+@jax.jit
+def _visits(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
+    def step(carry, at_this_time):
+        mass, total = carry
+        joint = mass * _policy_now(policy, at_this_time)
+        return (mdp.discount * mdp.dynamics.forward(joint), total + joint), None
+
+    initial = jnp.asarray(mdp.initial)
+    nothing = jnp.zeros((mdp.num_actions, mdp.num_states), initial.dtype)
+    return jax.lax.scan(step, (initial, nothing), _over_time(policy))[0][1]
+
+
+@jax.jit
+def _stationary_occupancy(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
+    now = _policy_now(policy, _over_time(policy))
+    return Chain(now, mdp.dynamics, mdp.discount, mdp.terminal).occupancy(jnp.asarray(mdp.initial))
+
+
+def _over_time(policy: Any) -> Float[Array, "T ..."]:
+    """What a scan over time reads: the next values of a plan, or the policy itself."""
+    return policy.next_value() if isinstance(policy, Plan) else policy
+
+
+def _policy_now(policy: Any, at_this_time: Float[Array, "..."]) -> Float[Array, "A S"]:
+    return action_major_policy(policy.backup, at_this_time) if isinstance(policy, Plan) else at_this_time
+
+
+def _policy_over_time(mdp: MDP, policy: Any) -> Any:
+    """A plan as it is, or a checked policy as [T, A, S] (finite) or [A, S] (infinite)."""
+    if isinstance(policy, Plan):
+        if policy.mdp.horizon != mdp.horizon:
+            raise ValueError(
+                f"The plan was made for horizon {policy.mdp.horizon}, but the MDP has {mdp.horizon}. "
+                f"Plan again, or pass one of its policies as an array."
+            )
+        return policy
+    return jnp.asarray(checked_policy(mdp, policy)).swapaxes(-1, -2)
+
+
+def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
+    """π as [T,S,A] (finite) or [S,A] (infinite): probabilities, and none on actions that do not exist."""
+    policy = checks.as_floats("policy", policy)
+    shape = (mdp.num_states, mdp.num_actions)
+    lead = () if mdp.horizon is None else (mdp.horizon,)
+    if jnp.shape(policy) not in (shape, (*lead, *shape)):
+        also = "" if not lead else f" or (S, A) = {shape}"
+        meaning = "(S, A)" if not lead else "(T, S, A)"
+        raise ValueError(
+            f"`policy` must have shape {meaning} = {(*lead, *shape)}{also}, but has {tuple(jnp.shape(policy))}."
+        )
+    checks.distribution("policy", policy)
+    if mdp.mask is not None and not is_traced(policy, mdp):
+        impossible = (policy > 0) & ~mdp.available
+        if impossible.any():
+            raise ValueError(
+                f"`policy` puts probability on actions that do not exist, at {checks.places(impossible)}."
+            )
+    return jnp.broadcast_to(policy, (*lead, *shape)) if jnp.ndim(policy) == 2 else policy

@@ -1,0 +1,71 @@
+"""The (non-causal) Maximum Entropy model of Ziebart et al. (2008), and what it believes.
+
+It weights each path by its probability times exp(return). Where transitions are random this credits the
+agent with choosing their outcome: it seeks risk (Primer, 3.3). Two distributions go with it. `occupancy`
+of its plan is what its policy really does; `believed_occupancy` is what the model thinks will happen.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from irlax.mdp import MDP
+from irlax.planning.backup import PathBackup
+from irlax.planning.chain import Chain
+from irlax.planning.fixed_point import Method
+from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, plan_with
+from irlax.planning.soft import TOLERANCE
+from irlax.precision import exact
+from irlax.typing import Array, Float
+
+
+@exact
+def path_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method = "auto") -> Plan:
+    r"""The Maximum Entropy model: the causal recursion with a risk-seeking backup.
+
+    $$Q_t(s,a) = \log\textstyle\sum_{s'} P(s'|s,a)\,e^{r(s,a,s') + \gamma V_{t+1}(s')}, \quad
+      V_t(s) = \log\textstyle\sum_a e^{Q_t(s,a)}, \quad V_T = 0$$
+
+    At γ = 1 the paths from s have probability ∝ Π P · exp(return), with norm exp V_0(s); at γ < 1 no
+    such law exists, and this is the recursion that the Primer's discounted likelihood suggests. With
+    deterministic dynamics it equals `soft_plan`. The arguments are those of `soft_plan`.
+    """
+    reward = checked_reward(mdp, reward)
+    if reward.ndim < 3:
+        return plan_with(PathBackup(mdp, folded(mdp, reward)), tol, method)
+    nothing = jnp.zeros((mdp.num_actions, mdp.num_states))
+    return plan_with(PathBackup(mdp, nothing, mdp.dynamics.align(reward)), tol, method)
+
+
+@exact
+def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Float[Array, "*T S A"]:
+    r"""Discounted state–action marginals under the transitions that the model reckons with.
+
+    For the path model these are $\hat P_t(s'|s,a) \propto P(s'|s,a)\,e^{r + \gamma V_{t+1}(s')}$; for the
+    others the true ones, so that this equals `occupancy`. Start states are `mdp.initial`'s: nobody chooses
+    them. With `tilt_start` they too are weighted, by exp V_0(s), which is the law of whole paths
+    (start included) in proportion to probability times exp(return).
+    """
+    return _believed(mdp, plan, tilt_start)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _believed(mdp: MDP, plan: Plan, tilt_start: bool) -> Float[Array, "*T S A"]:
+    initial = jnp.asarray(mdp.initial)
+    if tilt_start:
+        first = plan.value if mdp.horizon is None else plan.value[0]
+        initial = jax.nn.softmax(jnp.log(initial) + first)
+    if mdp.horizon is None:
+        policy = action_major_policy(plan.backup, plan.value)
+        believed = plan.backup.believed_dynamics(plan.value)
+        chain = Chain(policy, believed, mdp.discount, mdp.terminal)
+        return chain.occupancy(initial).T
+
+    def step(mass, next_value):
+        joint = mass * action_major_policy(plan.backup, next_value)
+        believed = plan.backup.believed_dynamics(next_value)
+        return mdp.discount * believed.forward(joint), joint.T
+
+    return jax.lax.scan(step, initial, plan.next_value())[1]

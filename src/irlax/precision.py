@@ -1,0 +1,66 @@
+"""float64 for tabular work, whatever the user's global JAX flag says.
+
+Called from the host, a function marked `exact` computes inside a scoped ``jax.enable_x64(True)`` and its
+arrays leave as NumPy, because a float64 JAX array is silently cut to float32 by the next operation on it
+once the scope is left. Inside a user's own ``jit``, ``vmap`` or ``grad`` it follows the arrays it is given.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+
+
+class StaysOnDevice(eqx.Module):
+    """A module whose arrays are inputs of further computation, so they are not copied to the host."""
+
+
+def is_traced(*trees: Any) -> bool:
+    """Whether any leaf is a tracer: the caller is inside `jit`, `vmap` or `grad`."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def scope(*trees: Any) -> contextlib.AbstractContextManager:
+    """float64 for work on concrete arrays; nothing at all inside a trace."""
+    return contextlib.nullcontext() if is_traced(*trees) else jax.enable_x64(True)
+
+
+def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    """Compute in float64 when called from the host; follow the arguments inside a trace."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
+        if is_traced(args, kwargs):
+            args, kwargs = _at_ambient_precision((args, kwargs))
+            return function(*args, **kwargs)
+        with scope():
+            return _to_host(function(*args, **kwargs))
+
+    return wrapped
+
+
+def _to_host(tree: Result) -> Result:
+    def leave(leaf: Any) -> Any:
+        return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
+
+    return jax.tree.map(leave, tree, is_leaf=lambda node: isinstance(node, StaysOnDevice))
+
+
+def _at_ambient_precision(tree: Any) -> Any:
+    """float64 constants met in a float32 trace are rounded here, on purpose and without JAX's warning."""
+    if jax.config.jax_enable_x64:
+        return tree
+
+    def follow(leaf: Any) -> Any:
+        concrete = isinstance(leaf, (np.ndarray, jax.Array)) and not isinstance(leaf, jax.core.Tracer)
+        return jnp.asarray(np.asarray(leaf, np.float32)) if concrete and leaf.dtype == np.float64 else leaf
+
+    return jax.tree.map(follow, tree)
