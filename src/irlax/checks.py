@@ -6,7 +6,6 @@ Values are checked on the host, once, where they enter. Traced arrays pass: thei
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from irlax.precision import is_traced
@@ -38,7 +37,7 @@ def as_floats(name: str, values: Any) -> Any:
 
 def as_integers(name: str, values: Any) -> Any:
     """`values` as an integer array; floats are accepted when they are whole numbers."""
-    if isinstance(values, jax.core.Tracer):
+    if is_traced(values):
         return values
     array = np.asarray(values)
     if array.dtype.kind in "iu":
@@ -149,9 +148,7 @@ def horizon(value: Any) -> int | None:
             raise TypeError("`horizon` must be a whole number or None; for an infinite horizon pass None.")
         raise TypeError(f"`horizon` must be a whole number of decisions or None, but is {value!r}.")
     if value < 1:
-        raise ValueError(
-            f"`horizon` must be at least 1 decision, but is {value}. For an endless problem pass None."
-        )
+        raise ValueError(f"`horizon` must be at least 1 decision, but is {value}. For an endless problem pass None.")
     return int(value)
 
 

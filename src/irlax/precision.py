@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -25,7 +26,7 @@ class StaysOnDevice(eqx.Module):
 
 def is_traced(*trees: Any) -> bool:
     """Whether any leaf is a tracer: the caller is inside `jit`, `vmap` or `grad`."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
 
 
 def scope(*trees: Any) -> contextlib.AbstractContextManager:
@@ -56,11 +57,11 @@ def _to_host(tree: Result) -> Result:
 
 def _at_ambient_precision(tree: Any) -> Any:
     """float64 constants met in a float32 trace are rounded here, on purpose and without JAX's warning."""
-    if jax.config.jax_enable_x64:
+    if jax.config.read("jax_enable_x64"):
         return tree
 
     def follow(leaf: Any) -> Any:
-        concrete = isinstance(leaf, (np.ndarray, jax.Array)) and not isinstance(leaf, jax.core.Tracer)
+        concrete = isinstance(leaf, (np.ndarray, jax.Array)) and not isinstance(leaf, Tracer)
         return jnp.asarray(np.asarray(leaf, np.float32)) if concrete and leaf.dtype == np.float64 else leaf
 
     return jax.tree.map(follow, tree)

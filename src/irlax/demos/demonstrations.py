@@ -82,9 +82,9 @@ class Demonstrations(eqx.Module):
     ) -> "Demonstrations":
         """From (states, actions) pairs. An episode may end with one more state than actions."""
         all_states, all_actions, all_next = [], [], []
-        for k, (states, actions) in enumerate(episodes):
-            states = checks.as_integers(f"states of episode {k}", states)
-            actions = checks.as_integers(f"actions of episode {k}", actions)
+        for k, pair in enumerate(episodes):
+            states = checks.as_integers(f"states of episode {k}", pair[0])
+            actions = checks.as_integers(f"actions of episode {k}", pair[1])
             extra = len(states) - len(actions)
             if states.ndim != 1 or actions.ndim != 1 or extra not in (0, 1):
                 raise ValueError(
@@ -142,9 +142,7 @@ class Demonstrations(eqx.Module):
     def tabular_states(self) -> Int[np.ndarray, " n"]:
         """`states`, or an error for demonstrations that have none."""
         if self.states is None:
-            raise TypeError(
-                "These demonstrations have observations, not the integer states of a tabular MDP."
-            )
+            raise TypeError("These demonstrations have observations, not the integer states of a tabular MDP.")
         return self.states
 
     def select(self, episodes: Sequence[int] | np.ndarray) -> "Demonstrations":
@@ -178,16 +176,12 @@ class Demonstrations(eqx.Module):
         """Raise a ValueError unless every row is possible in `mdp`."""
         states = self.tabular_states
         self._refuse(states >= mdp.num_states, states, f"state must lie in 0..{mdp.num_states - 1}")
-        self._refuse(
-            self.actions >= mdp.num_actions, self.actions, f"action must lie in 0..{mdp.num_actions - 1}"
-        )
+        self._refuse(self.actions >= mdp.num_actions, self.actions, f"action must lie in 0..{mdp.num_actions - 1}")
         if mdp.mask is not None:
             absent = ~np.asarray(mdp.mask)[self.actions, states]
             self._refuse(absent, self.actions, "action must be available in its state")
         if mdp.horizon is not None:
-            self._refuse(
-                self.times >= mdp.horizon, self.times, f"time must lie below the horizon {mdp.horizon}"
-            )
+            self._refuse(self.times >= mdp.horizon, self.times, f"time must lie below the horizon {mdp.horizon}")
         if self.next_states is not None:
             outside = self.next_states >= mdp.num_states
             self._refuse(outside, self.next_states, f"next state must lie in 0..{mdp.num_states - 1}")
@@ -214,11 +208,7 @@ class Demonstrations(eqx.Module):
             raise ValueError(
                 f"In the demonstrations row {row} ({self.where(row)}) moves from state {before[worst]} by action "
                 f"{self.actions[row]} to state {after[worst]}, which has probability 0 in the MDP"
-                + (
-                    f"; {int((likely <= 0).sum()) - 1} more rows do the like."
-                    if (likely <= 0).sum() > 1
-                    else "."
-                )
+                + (f"; {int((likely <= 0).sum()) - 1} more rows do the like." if (likely <= 0).sum() > 1 else ".")
             )
 
     def moves(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
@@ -254,25 +244,20 @@ def from_rows(
     if not len(lengths):
         raise ValueError("There are no episodes.")
     if (lengths < 1).any():
-        raise ValueError(
-            f"Every episode needs at least one step, but episodes {checks.places(lengths < 1)} have none."
-        )
+        raise ValueError(f"Every episode needs at least one step, but episodes {checks.places(lengths < 1)} have none.")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    if times is None:
-        times = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    clock = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) if times is None else times
     for name, array in (
         ("states", states),
         ("actions", actions),
-        ("times", times),
+        ("times", clock),
         ("next_states", next_states),
     ):
         if array is not None and (array < 0).any():
             raise ValueError(f"`{name}` must not be negative, but is at rows {checks.places(array < 0)}.")
     terminated = np.asarray(terminated)
     if terminated.dtype != bool:
-        raise TypeError(
-            f"`terminated` must be true or false for each episode, but has dtype {terminated.dtype}."
-        )
+        raise TypeError(f"`terminated` must be true or false for each episode, but has dtype {terminated.dtype}.")
     if terminated.shape not in ((), lengths.shape):
         raise ValueError(
             f"`terminated` must be one truth or one per episode, {lengths.shape}, but is {terminated.shape}."
@@ -288,7 +273,7 @@ def from_rows(
         actions=actions.astype(np.int64),
         offsets=offsets,
         terminated=np.broadcast_to(terminated, lengths.shape).copy(),
-        times=times.astype(np.int64),
+        times=clock.astype(np.int64),
         weights=weights,
         states=states.astype(np.int64),
         next_states=None if next_states is None else next_states.astype(np.int64),

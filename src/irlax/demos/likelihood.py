@@ -14,9 +14,7 @@ from irlax.typing import Array, Float, Int
 
 
 @exact
-def log_likelihood(
-    mdp: MDP, plan: Plan, demos: Demonstrations, *, discounted: bool = True
-) -> Float[Array, ""]:
+def log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations, *, discounted: bool = True) -> Float[Array, ""]:
     r"""The causal log likelihood of the observed choices, mean over episodes.
 
     $$\frac{1}{N}\sum_i \sum_t \gamma^t \log \pi_t(a_{it} | s_{it})$$

@@ -18,9 +18,7 @@ from irlax.precision import scope
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 
-def rollout(
-    mdp: MDP, policy: Any, *, num: int, key: PRNGKeyArray, length: int | None = None
-) -> Demonstrations:
+def rollout(mdp: MDP, policy: Any, *, num: int, key: PRNGKeyArray, length: int | None = None) -> Demonstrations:
     """Sample `num` episodes of a policy π[T,S,A] or π[S,A], or of a plan.
 
     With a finite horizon an episode has T steps. With none it has `length` of them and is truncated there,
@@ -42,19 +40,13 @@ def rollout(
     return _until_the_end(states.T, actions.T, after.T, np.asarray(mdp.terminal))
 
 
-def _until_the_end(
-    states: np.ndarray, actions: np.ndarray, after: np.ndarray, terminal: np.ndarray
-) -> Demonstrations:
+def _until_the_end(states: np.ndarray, actions: np.ndarray, after: np.ndarray, terminal: np.ndarray) -> Demonstrations:
     ended = terminal[after]
     lengths = np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, states.shape[1])
     if terminal[states[:, 0]].any():
-        raise ValueError(
-            "`initial` starts some episodes in an absorbing state, where nothing can be demonstrated."
-        )
+        raise ValueError("`initial` starts some episodes in an absorbing state, where nothing can be demonstrated.")
     seen = np.arange(states.shape[1]) < lengths[:, None]
-    return from_rows(
-        states[seen], actions[seen], lengths, next_states=after[seen], terminated=ended.any(axis=1)
-    )
+    return from_rows(states[seen], actions[seen], lengths, next_states=after[seen], terminated=ended.any(axis=1))
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))

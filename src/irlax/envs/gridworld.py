@@ -46,9 +46,7 @@ class Gridworld(eqx.Module):
     _moves: ClassVar[np.ndarray] = np.array([[-1, 0], [0, 1], [1, 0], [0, -1], [0, 0]])
 
     @classmethod
-    def open(
-        cls, height: int, width: int, *, goals: Sequence[tuple[int, int]] = (), **options
-    ) -> "Gridworld":
+    def open(cls, height: int, width: int, *, goals: Sequence[tuple[int, int]] = (), **options) -> "Gridworld":
         """An empty board of the given size, with goals at (row, column)."""
         board = np.full((checks.count("height", height), checks.count("width", width)), _FREE)
         for row, column in goals:

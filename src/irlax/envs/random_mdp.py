@@ -31,9 +31,7 @@ class RandomMDP(eqx.Module):
         if self.branching is not None:
             checks.count("branching", self.branching)
             if self.branching > self.num_states:
-                raise ValueError(
-                    f"`branching` must be at most {self.num_states} states, but is {self.branching}."
-                )
+                raise ValueError(f"`branching` must be at most {self.num_states} states, but is {self.branching}.")
         if not 0 <= self.unavailable < 1:
             raise ValueError(f"`unavailable` must lie in [0, 1), but is {self.unavailable}.")
 
@@ -58,9 +56,7 @@ class RandomMDP(eqx.Module):
         else:
             # Repeats are rare at this size, and add up.
             successors = rng.integers(num_states, size=shape)
-        return MDP.from_successors(
-            successors, rng.dirichlet(np.ones(width), size=shape[:2]), initial, **options
-        )
+        return MDP.from_successors(successors, rng.dirichlet(np.ones(width), size=shape[:2]), initial, **options)
 
     @functools.cached_property
     def reward(self) -> Float[np.ndarray, "S A"]:

@@ -44,7 +44,7 @@ def successors_from_scipy(
     matrices: list[sp.csr_array],
 ) -> tuple[Int[np.ndarray, "S A B"], Float[np.ndarray, "S A B"]]:
     """Successor lists from one matrix per action."""
-    num_actions, num_states = len(matrices), matrices[0].shape[0]
+    num_actions, num_states = len(matrices), len(matrices[0].indptr) - 1
     stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
     by_state = np.arange(num_states * num_actions).reshape(num_actions, num_states).T.ravel()
     return _padded(sp.csr_array(stacked[by_state]), num_states, num_actions)
@@ -74,9 +74,7 @@ def counts_to_probs(counts: Any, available: Any, unseen: str) -> tuple[Any, np.n
     if not np.all(np.isfinite(entries)) or np.any(entries < 0):
         raise ValueError("`counts` must be finite and not negative.")
     total = (
-        np.stack([np.asarray(matrix.sum(axis=1)).ravel() for matrix in counts], axis=1)
-        if sparse
-        else counts.sum(-1)
+        np.stack([np.asarray(matrix.sum(axis=1)).ravel() for matrix in counts], axis=1) if sparse else counts.sum(-1)
     )
     exists = np.ones(total.shape, bool) if available is None else np.asarray(available, bool)
     never = exists & (total == 0)
@@ -97,16 +95,12 @@ def counts_to_probs(counts: Any, available: Any, unseen: str) -> tuple[Any, np.n
     scale = 1 / np.where(total > 0, total, 1)
     if sparse:
         stay = [sp.diags_array(never[:, a].astype(float)) for a in range(len(counts))]
-        return [
-            sp.csr_array(sp.diags_array(scale[:, a]) @ matrix + stay[a]) for a, matrix in enumerate(counts)
-        ], exists
+        return [sp.csr_array(sp.diags_array(scale[:, a]) @ matrix + stay[a]) for a, matrix in enumerate(counts)], exists
     filler = np.eye(len(counts))[:, None, :] if unseen == "stay" else np.full(counts.shape, 1 / len(counts))
     return np.where(never[..., None], filler, counts * scale[..., None]), exists
 
 
-def undiscounted_end(
-    dynamics: AbstractDynamics, available: Bool[np.ndarray, "S A"]
-) -> Bool[np.ndarray, " S"]:
+def undiscounted_end(dynamics: AbstractDynamics, available: Bool[np.ndarray, "S A"]) -> Bool[np.ndarray, " S"]:
     """The absorbing states of a proper MDP, or an error that says why γ = 1 has no meaning without a horizon."""
     advice = "Give a horizon, or a discount below 1."
     terminal = absorbing_states(dynamics, available)
@@ -123,9 +117,7 @@ def undiscounted_end(
             f"Pass `available=` with one action in each absorbing state. {advice}"
         )
     matrices = dynamics.to_scipy()
-    edges = sp.csr_array(
-        sum(sp.diags_array(available[:, a].astype(float)) @ m for a, m in enumerate(matrices))
-    )
+    edges = sp.csr_array(sum(sp.diags_array(available[:, a].astype(float)) @ m for a, m in enumerate(matrices)))
     # One extra node that every terminal state is entered from: a backward search then starts everywhere at once.
     size = len(terminal)
     source = sp.csr_array(terminal.astype(float)[None, :])

@@ -257,9 +257,7 @@ class Deterministic(AbstractDynamics):
 
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
         states = jnp.arange(self.num_states)
-        return (
-            jnp.zeros((self.num_states, self.num_states), policy.dtype).at[states, self.successor].add(policy)
-        )
+        return jnp.zeros((self.num_states, self.num_states), policy.dtype).at[states, self.successor].add(policy)
 
     def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "1 A S"]:
         actions, states = np.ogrid[: self.num_actions, : self.num_states]
@@ -308,9 +306,7 @@ def _tilted(probs: Float[Array, "*shape"], log_weight: Float[Array, "..."]) -> F
     return jnp.where(probs > 0, probs * jnp.exp(jnp.where(probs > 0, log_weight, 0)), 0)
 
 
-def absorbing_states(
-    dynamics: AbstractDynamics, available: Bool[np.ndarray, "S A"]
-) -> Bool[np.ndarray, " S"]:
+def absorbing_states(dynamics: AbstractDynamics, available: Bool[np.ndarray, "S A"]) -> Bool[np.ndarray, " S"]:
     """States that no available action leaves."""
     stays = np.stack([matrix.diagonal() for matrix in dynamics.to_scipy()], axis=-1)
     return np.all(~available | (stays >= 1 - 1e-12), axis=-1)

@@ -61,7 +61,9 @@ class MDP(StaysOnDevice):
         checks.distribution("transitions", transitions, where=available)
         if not is_traced(transitions):
             transitions = fill_unavailable(transitions, available)
-        return _assembled(_dense, (transitions,), initial, discount, horizon, available)
+        return _assembled(
+            _dense, (transitions,), initial=initial, discount=discount, horizon=horizon, available=available
+        )
 
     @classmethod
     def from_successors(
@@ -91,7 +93,9 @@ class MDP(StaysOnDevice):
             checks.in_range("successors", np.where(present, successors, 0), shape[0], "states")
             if not is_traced(probs):
                 successors, probs = merge_repeated(successors, probs, available)
-        return _assembled(_sparse, (successors, probs), initial, discount, horizon, available)
+        return _assembled(
+            _sparse, (successors, probs), initial=initial, discount=discount, horizon=horizon, available=available
+        )
 
     @classmethod
     def from_scipy(
@@ -106,9 +110,7 @@ class MDP(StaysOnDevice):
         """From one scipy.sparse (S, S) matrix per action."""
         matrices = _checked_matrices(transitions)
         successors, probs = successors_from_scipy(matrices)
-        return cls.from_successors(
-            successors, probs, initial, discount=discount, horizon=horizon, available=available
-        )
+        return cls.from_successors(successors, probs, initial, discount=discount, horizon=horizon, available=available)
 
     @classmethod
     def from_counts(
@@ -135,20 +137,14 @@ class MDP(StaysOnDevice):
         sparse = isinstance(counts, (list, tuple)) and any(sp.issparse(matrix) for matrix in counts)
         if sparse and np.ndim(smoothing) == 0 and smoothing == 0 and unseen != "uniform":
             probs, available = counts_to_probs(_checked_matrices(counts), available, unseen)
-            return cls.from_scipy(
-                probs, _normalised(initial), discount=discount, horizon=horizon, available=available
-            )
-        table = (
-            np.stack([matrix.toarray() for matrix in _checked_matrices(counts)], axis=1) if sparse else counts
-        )
+            return cls.from_scipy(probs, _normalised(initial), discount=discount, horizon=horizon, available=available)
+        table = np.stack([matrix.toarray() for matrix in _checked_matrices(counts)], axis=1) if sparse else counts
         table = checks.as_floats("counts", table)
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
             raise ValueError(f"`counts` must have shape (S, A, S), but has {table.shape}.")
         table = table + np.broadcast_to(checks.as_floats("smoothing", smoothing), table.shape)
         probs, available = counts_to_probs(table, available, unseen)
-        return cls.from_dense(
-            probs, _normalised(initial), discount=discount, horizon=horizon, available=available
-        )
+        return cls.from_dense(probs, _normalised(initial), discount=discount, horizon=horizon, available=available)
 
     @property
     def num_states(self) -> int:
@@ -176,9 +172,7 @@ class MDP(StaysOnDevice):
         """The same problem with another `discount`, `horizon` or `initial`, checked again."""
         unknown = set(changes) - {"discount", "horizon", "initial"}
         if unknown:
-            raise TypeError(
-                f"`replace` takes discount, horizon and initial, but got {', '.join(sorted(unknown))}."
-            )
+            raise TypeError(f"`replace` takes discount, horizon and initial, but got {', '.join(sorted(unknown))}.")
         kept = {"initial": self.initial, "discount": self.discount, "horizon": self.horizon} | changes
         available = None if self.mask is None else self.mask.T
         return _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, **kept)
@@ -198,6 +192,7 @@ def _sparse(successors: Any, probs: Any) -> Successors | Deterministic:
 def _assembled(
     build: Callable[..., AbstractDynamics],
     arrays: tuple[Any, ...],
+    *,
     initial: Any,
     discount: Any,
     horizon: Any,
@@ -211,12 +206,7 @@ def _assembled(
         checks.distribution("initial", initial)
         discount, horizon = checks.discount(discount), checks.horizon(horizon)
         terminal = None
-        if (
-            horizon is None
-            and not is_traced(discount)
-            and discount == 1
-            and not is_traced(dynamics, available)
-        ):
+        if horizon is None and not is_traced(discount) and discount == 1 and not is_traced(dynamics, available):
             everywhere = np.ones((dynamics.num_states, dynamics.num_actions), bool)
             exists = everywhere if available is None else np.asarray(available)
             terminal = jnp.asarray(undiscounted_end(dynamics, exists))
@@ -246,9 +236,7 @@ def _checked_matrices(transitions: Any) -> list[sp.csr_array]:
     size = transitions[0].shape[0]
     for a, matrix in enumerate(transitions):
         if not sp.issparse(matrix):
-            raise TypeError(
-                f"`transitions[{a}]` must be a scipy.sparse matrix, but is a {type(matrix).__name__}."
-            )
+            raise TypeError(f"`transitions[{a}]` must be a scipy.sparse matrix, but is a {type(matrix).__name__}.")
         checks.has_shape(f"transitions[{a}]", matrix, (size, size), "(S, S), the same for every action")
     return [sp.csr_array(matrix) for matrix in transitions]
 
@@ -256,7 +244,5 @@ def _checked_matrices(transitions: Any) -> list[sp.csr_array]:
 def _normalised(initial: Any) -> np.ndarray:
     initial = checks.as_floats("initial", initial)
     if initial.ndim != 1 or not np.all(np.isfinite(initial)) or np.any(initial < 0) or initial.sum() <= 0:
-        raise ValueError(
-            "`initial` must hold non-negative counts or probabilities, (S,), not all of them zero."
-        )
+        raise ValueError("`initial` must hold non-negative counts or probabilities, (S,), not all of them zero.")
     return initial / initial.sum()

@@ -65,9 +65,7 @@ def _chosen(backup: AbstractBackup, tol: float, method: Method) -> Method:
     discount = backup.mdp.discount
     if method != "auto":
         if method == "value-iteration" and backup.mdp.terminal is not None:
-            raise ValueError(
-                "`method='value-iteration'` has no error bound at discount = 1. Use 'newton' or 'auto'."
-            )
+            raise ValueError("`method='value-iteration'` has no error bound at discount = 1. Use 'newton' or 'auto'.")
         return method
     if backup.mdp.terminal is not None or is_traced(discount):
         return "newton"
@@ -131,13 +129,9 @@ def _solved(settings: Settings, backup: AbstractBackup) -> Solution:
         move = chain_at(backup, state.value).solve_values(state.residual) if newton else state.residual
         return look(state.value + move, state.bound, state.steps + 1)
 
-    end = jax.lax.while_loop(
-        unfinished, advance, look(start, jnp.full_like(start[0], jnp.inf), jnp.asarray(0))
-    )
+    end = jax.lax.while_loop(unfinished, advance, look(start, jnp.full_like(start[0], jnp.inf), jnp.asarray(0)))
     broken = ~jnp.isfinite(end.bound)
-    return Solution(
-        jnp.where(broken, jnp.inf, end.candidate), jnp.where(broken, jnp.inf, end.bound), end.steps
-    )
+    return Solution(jnp.where(broken, jnp.inf, end.candidate), jnp.where(broken, jnp.inf, end.bound), end.steps)
 
 
 def _certified(

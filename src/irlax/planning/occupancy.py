@@ -118,7 +118,5 @@ def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
     if mdp.mask is not None and not is_traced(policy, mdp):
         impossible = (policy > 0) & ~mdp.available
         if impossible.any():
-            raise ValueError(
-                f"`policy` puts probability on actions that do not exist, at {checks.places(impossible)}."
-            )
+            raise ValueError(f"`policy` puts probability on actions that do not exist, at {checks.places(impossible)}.")
     return jnp.broadcast_to(policy, (*lead, *shape)) if jnp.ndim(policy) == 2 else policy

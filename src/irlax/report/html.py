@@ -1,0 +1,116 @@
+"""One HTML file that opens without a network: text, tables, and figures as inline SVG."""
+
+import html
+import io
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+
+import irlax
+from irlax.tables import Table
+
+_STYLE = """
+:root { --ink: #1d2433; --soft: #5b6579; --line: #dfe3ea; --paper: #ffffff; --page: #f6f7f9; --accent: #0b6e99; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e7eaf0; --soft: #a3adbf; --line: #343b4a; --paper: #1b202b; --page: #12151c; --accent: #6bb8dc; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink);
+       font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
+main { max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 .6rem; }
+p { max-width: 44rem; } .lead { color: var(--soft); font-size: 1.05rem; }
+code { font: .92em ui-monospace, "SFMono-Regular", Menlo, monospace; }
+pre { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: .9rem 1rem;
+      overflow-x: auto; }
+.table { overflow-x: auto; background: var(--paper); border: 1px solid var(--line); border-radius: 8px;
+         padding: .5rem .9rem; margin: 1rem 0; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 50%; }
+caption { text-align: left; color: var(--soft); padding: .3rem 0; }
+th, td { padding: .3rem .9rem .3rem 0; text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+th { font-weight: 600; color: var(--soft); border-bottom: 1px solid var(--line); }
+tbody tr + tr td { border-top: 1px solid var(--line); }
+figure { margin: 1.2rem 0; background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: .8rem; }
+figure svg { display: block; width: 100%; height: auto; }
+figcaption { color: #5b6579; font-size: .92rem; padding-top: .5rem; }
+.note, footer { color: var(--soft); font-size: .9rem; }
+.alert { border-left: 4px solid #c8553d; padding: .2rem 0 .2rem .9rem; }
+footer { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: 1rem; }
+"""
+
+
+class Page(eqx.Module):
+    """A report: a title, a lead, and parts in order. Text is escaped; nothing in it is run."""
+
+    title: str
+    lead: str = ""
+    parts: tuple[str, ...] = ()
+
+    def heading(self, text: str) -> "Page":
+        """A section."""
+        return self._with(f"<h2>{html.escape(text)}</h2>")
+
+    def text(self, text: str, *, alert: bool = False) -> "Page":
+        """A paragraph."""
+        kind = ' class="alert"' if alert else ""
+        return self._with(f"<p{kind}>{html.escape(text)}</p>")
+
+    def code(self, text: str) -> "Page":
+        """Text in its own spacing."""
+        return self._with(f"<pre><code>{html.escape(text)}</code></pre>")
+
+    def table(self, table: Table) -> "Page":
+        """A table with its notes."""
+        return self._with(table.to_html())
+
+    def figure(self, figure: Any, caption: str) -> "Page":
+        """A matplotlib figure with a caption, which also is its description for those who cannot see it."""
+        svg = _svg(figure).replace("<svg ", f'<svg role="img" aria-label="{html.escape(caption)}" ', 1)
+        return self._with(f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>")
+
+    def render(self) -> str:
+        """The whole document."""
+        title = html.escape(self.title)
+        lead = f'<p class="lead">{html.escape(self.lead)}</p>' if self.lead else ""
+        return (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f'<link rel="icon" href="data:,"><title>{title}</title><style>{_STYLE}</style></head>\n'
+            f"<body><main><h1>{title}</h1>{lead}\n"
+            + "\n".join(self.parts)
+            + f"\n<footer>Made by irlax {irlax.__version__}.</footer></main></body></html>\n"
+        )
+
+    def write(self, path: str | Path) -> Path:
+        """Write the document, whole or not at all."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(self.render())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return path
+
+    def _with(self, part: str) -> "Page":
+        return Page(self.title, self.lead, (*self.parts, part))
+
+
+def _svg(figure: Any) -> str:
+    import matplotlib
+
+    buffer = io.StringIO()
+    # A fixed salt makes the file the same from run to run.
+    with matplotlib.rc_context({"svg.hashsalt": "irlax", "svg.fonttype": "path"}):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]

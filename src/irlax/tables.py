@@ -1,0 +1,105 @@
+"""One table, four ways to show it: terminal, Markdown, LaTeX, HTML."""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+_LATEX = str.maketrans(
+    {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}"}
+    | {"^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": "$-$", "θ": r"$\theta$", "γ": r"$\gamma$"}
+)
+
+
+class Table(eqx.Module):
+    """Rows of cells under a heading; the first column is text, the others are aligned as numbers.
+
+    `notes` stand below the table, a line each.
+    """
+
+    columns: tuple[str, ...] = eqx.field(converter=tuple)
+    rows: tuple[tuple[Any, ...], ...] = eqx.field(converter=lambda rows: tuple(tuple(row) for row in rows))
+    title: str = ""
+    notes: tuple[str, ...] = eqx.field(converter=tuple, default=())
+
+    def __check_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"A row has {len(row)} cells, but the table has {len(self.columns)} columns: {row}.")
+
+    def __str__(self) -> str:
+        cells = [list(self.columns), *self._cells()]
+        widths = [max(len(row[j]) for row in cells) for j in range(len(self.columns))]
+        lines = ["  ".join(_aligned(cell, j, widths[j]) for j, cell in enumerate(row)).rstrip() for row in cells]
+        rule = "─" * max([len(line) for line in lines] + [len(self.title)])
+        above = [self.title, rule] if self.title else []
+        heading = [lines[0], rule] if any(self.columns) else []
+        return "\n".join([*above, *heading, *lines[1:], *([rule] if self.notes else []), *self.notes])
+
+    def to_markdown(self) -> str:
+        """A GitHub-flavoured table."""
+        columns = " | ".join(_markdown(column) for column in self.columns)
+        rules = " | ".join("---" if j == 0 else "---:" for j in range(len(self.columns)))
+        rows = [" | ".join(_markdown(cell) for cell in row) for row in self._cells()]
+        table = "\n".join(f"| {line} |" for line in (columns, rules, *rows))
+        above = f"**{_markdown(self.title)}**\n\n" if self.title else ""
+        below = "".join(f"\n\n{_markdown(note)}" for note in self.notes)
+        return above + table + below
+
+    def to_latex(self) -> str:
+        """A tabular for the booktabs package."""
+        lines = [rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}", r"\toprule"]
+        if any(self.columns):
+            lines += [" & ".join(column.translate(_LATEX) for column in self.columns) + r" \\", r"\midrule"]
+        lines += [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in self._cells()]
+        notes = [
+            rf"\multicolumn{{{len(self.columns)}}}{{l}}{{\footnotesize {note.translate(_LATEX)}}} \\"
+            for note in self.notes
+        ]
+        return "\n".join([*lines, r"\bottomrule", *notes, r"\end{tabular}"])
+
+    def to_html(self) -> str:
+        """A table element; every cell is escaped."""
+        heads = "".join(f"<th>{html.escape(column)}</th>" for column in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._cells()
+        )
+        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        head = f"<thead><tr>{heads}</tr></thead>" if any(self.columns) else ""
+        notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in self.notes)
+        return f'<div class="table"><table>{caption}{head}<tbody>{body}</tbody></table></div>{notes}'
+
+    def _cells(self) -> list[list[str]]:
+        return [[show(cell) for cell in row] for row in self.rows]
+
+
+def show(value: Any) -> str:
+    """A value as a table shows it: four significant digits, a true minus sign, nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return f"{value:,}".replace("-", "−")
+    if isinstance(value, (float, np.floating)):
+        if value == 0 or not np.isfinite(value):
+            return f"{value:g}".replace("-", "−")
+        plain = 1e-3 <= abs(value) < 1e6
+        text = f"{value:.4g}" if not plain else np.format_float_positional(value, precision=4, fractional=False)
+        return text.rstrip(".").replace("-", "−")
+    return str(value)
+
+
+def _aligned(cell: str, column: int, width: int) -> str:
+    return cell.ljust(width) if column == 0 else cell.rjust(width)
+
+
+def _markdown(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def pairs(title: str, items: Sequence[tuple[str, Any]], notes: Sequence[str] = ()) -> Table:
+    """A table of names and values, without a heading."""
+    return Table(("", ""), items, title, notes)
