@@ -170,7 +170,7 @@ def count(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+def one_of(name: str, value: Any, choices: Sequence[str]) -> Any:
     """One of a few words."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}, but is {value!r}.")

@@ -103,3 +103,24 @@ def _markdown(text: str) -> str:
 def pairs(title: str, items: Sequence[tuple[str, Any]], notes: Sequence[str] = ()) -> Table:
     """A table of names and values, without a heading."""
     return Table(("", ""), items, title, notes)
+
+
+class Summary(eqx.Module):
+    """Tables one below the other; `str` prints them."""
+
+    tables: tuple[Table, ...] = eqx.field(converter=tuple)
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(table) for table in self.tables)
+
+    def to_markdown(self) -> str:
+        """All tables as Markdown."""
+        return "\n\n".join(table.to_markdown() for table in self.tables)
+
+    def to_latex(self) -> str:
+        """All tables as LaTeX tabulars."""
+        return "\n\n".join(table.to_latex() for table in self.tables)
+
+    def to_html(self) -> str:
+        """All tables as HTML."""
+        return "\n".join(table.to_html() for table in self.tables)

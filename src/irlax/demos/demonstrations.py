@@ -1,15 +1,19 @@
 """Demonstrations: ragged episodes, stored flat."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP
-from irlax.precision import scope
 from irlax.typing import Bool, Float, Int, Shaped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from irlax.demos.trajectories import Trajectory
 
 
 class Demonstrations(eqx.Module):
@@ -26,8 +30,8 @@ class Demonstrations(eqx.Module):
     """
 
     actions: Shaped[np.ndarray, "n ..."]
-    offsets: Int[np.ndarray, " N+1"]
     terminated: Bool[np.ndarray, " N"]
+    offsets: Int[np.ndarray, " N+1"]
     times: Int[np.ndarray, " n"]
     weights: Float[np.ndarray, " N"]
     states: Int[np.ndarray, " n"] | None = None
@@ -53,58 +57,68 @@ class Demonstrations(eqx.Module):
 
         `terminated` is one truth for all episodes or one for each; `weights` counts an episode as often.
         """
-        states, actions = checks.as_integers("states", states), checks.as_integers("actions", actions)
-        if states.ndim != 2:
-            raise ValueError(f"`states` must have shape (N, L), an episode a row, but has {states.shape}.")
-        checks.has_shape("actions", actions, states.shape, "(N, L), as `states`")
-        num, longest = states.shape
-        lengths = np.full(num, longest) if lengths is None else checks.as_integers("lengths", lengths)
-        checks.has_shape("lengths", lengths, (num,), "(N,)")
-        checks.in_range("lengths", lengths, longest + 1, "steps")
-        seen = np.arange(longest) < lengths[:, None]
-        if next_states is not None:
-            next_states = checks.as_integers("next_states", next_states)
-            checks.has_shape("next_states", next_states, states.shape, "(N, L), as `states`")
-            next_states = next_states[seen]
-        return from_rows(
-            states[seen],
-            actions[seen],
-            lengths,
-            times=np.broadcast_to(np.arange(longest), states.shape)[seen],
-            next_states=next_states,
-            terminated=terminated,
-            weights=weights,
-        )
+        from irlax.demos.arrays import from_arrays
+
+        return from_arrays(states, actions, lengths, next_states, terminated, weights)
 
     @classmethod
     def from_episodes(
         cls, episodes: Iterable[tuple[Any, Any]], *, terminated: Any = False, weights: Any = None
     ) -> "Demonstrations":
         """From (states, actions) pairs. An episode may end with one more state than actions."""
-        all_states, all_actions, all_next = [], [], []
-        for k, pair in enumerate(episodes):
-            states = checks.as_integers(f"states of episode {k}", pair[0])
-            actions = checks.as_integers(f"actions of episode {k}", pair[1])
-            extra = len(states) - len(actions)
-            if states.ndim != 1 or actions.ndim != 1 or extra not in (0, 1):
-                raise ValueError(
-                    f"Episode {k} must have as many states as actions, or one more, but has "
-                    f"{states.shape} states and {actions.shape} actions."
-                )
-            all_states.append(states[: len(actions)])
-            all_actions.append(actions)
-            all_next.append(states[1:] if extra else None)
-        if not all_states:
-            raise ValueError("There are no episodes.")
-        known = all(after is not None for after in all_next)
-        return from_rows(
-            np.concatenate(all_states),
-            np.concatenate(all_actions),
-            np.array([len(actions) for actions in all_actions]),
-            next_states=np.concatenate(all_next) if known else None,
-            terminated=terminated,
-            weights=weights,
-        )
+        from irlax.demos.arrays import from_episodes
+
+        return from_episodes(episodes, terminated, weights)
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: Any,
+        *,
+        episode: str,
+        time: str,
+        state: str,
+        action: str,
+        next_state: str | None = None,
+        terminated: str | None = None,
+        weight: str | None = None,
+    ) -> "Demonstrations":
+        """From a pandas frame with a row for each observed choice, in any order.
+
+        The arguments name its columns. `episode` holds whole numbers or text, kept in `labels`, by which the
+        episodes are ordered. `time` is the index t of the step from the start of its episode, from 0 on;
+        gaps and late starts are kept. `terminated` is true on the last row of an episode only, or on all of
+        its rows; without it every episode is truncated. `weight` is the same on all rows of an episode.
+
+            df = pandas.DataFrame({"id": ["ann", "ann", "bob"], "t": [0, 1, 0], "s": [2, 0, 1], "a": [1, 0, 0]})
+            demos = Demonstrations.from_frame(df, episode="id", time="t", state="s", action="a")
+        """
+        from irlax.demos.frames import from_frame
+        from irlax.demos.panel import Columns
+
+        return from_frame(df, Columns(episode, time, state, action, next_state, terminated, weight))
+
+    @classmethod
+    def from_trajectories(cls, trajectories: Iterable[Any]) -> "Demonstrations":
+        """From objects shaped like imitation's `Trajectory`: `obs`, one longer than `acts`, and `terminal`.
+
+        Integer `obs` are the states of a tabular MDP, floats are observations. `rews` are kept if all have them.
+        """
+        from irlax.demos.trajectories import from_trajectories
+
+        return from_trajectories(trajectories)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A pandas frame: episode, t, state, action; next_state, terminated, weight and reward where there are any."""
+        from irlax.demos.frames import to_frame
+
+        return to_frame(self)
+
+    def to_trajectories(self) -> "list[Trajectory]":
+        """One object with the attributes of imitation's `Trajectory` for each episode."""
+        from irlax.demos.trajectories import to_trajectories
+
+        return to_trajectories(self)
 
     @property
     def num_episodes(self) -> int:
@@ -174,42 +188,9 @@ class Demonstrations(eqx.Module):
 
     def check(self, mdp: MDP) -> None:
         """Raise a ValueError unless every row is possible in `mdp`."""
-        states = self.tabular_states
-        self._refuse(states >= mdp.num_states, states, f"state must lie in 0..{mdp.num_states - 1}")
-        self._refuse(self.actions >= mdp.num_actions, self.actions, f"action must lie in 0..{mdp.num_actions - 1}")
-        if mdp.mask is not None:
-            absent = ~np.asarray(mdp.mask)[self.actions, states]
-            self._refuse(absent, self.actions, "action must be available in its state")
-        if mdp.horizon is not None:
-            self._refuse(self.times >= mdp.horizon, self.times, f"time must lie below the horizon {mdp.horizon}")
-        if self.next_states is not None:
-            outside = self.next_states >= mdp.num_states
-            self._refuse(outside, self.next_states, f"next state must lie in 0..{mdp.num_states - 1}")
-        self._refuse_impossible_moves(mdp)
+        from irlax.demos.possible import check
 
-    def _refuse(self, bad: np.ndarray, values: np.ndarray, rule: str) -> None:
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise ValueError(
-                f"In the demonstrations the {rule}, but row {row} ({self.where(row)}) has {values[row]}"
-                + (f", and so have {int(bad.sum()) - 1} more rows." if bad.sum() > 1 else ".")
-            )
-
-    def _refuse_impossible_moves(self, mdp: MDP) -> None:
-        rows, after = self.moves()
-        if not len(rows):
-            return
-        before = self.tabular_states[rows]
-        with scope():
-            likely = np.asarray(mdp.dynamics.probability(before, self.actions[rows], after))
-        if (likely <= 0).any():
-            worst = int(np.argmax(likely <= 0))
-            row = int(rows[worst])
-            raise ValueError(
-                f"In the demonstrations row {row} ({self.where(row)}) moves from state {before[worst]} by action "
-                f"{self.actions[row]} to state {after[worst]}, which has probability 0 in the MDP"
-                + (f"; {int((likely <= 0).sum()) - 1} more rows do the like." if (likely <= 0).sum() > 1 else ".")
-            )
+        check(self, mdp)
 
     def moves(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
         """The rows whose next state is known, and that state: given, or the next row's if it is one step later."""
@@ -229,8 +210,8 @@ class Demonstrations(eqx.Module):
 
 
 def from_rows(
-    states: Int[np.ndarray, " n"],
-    actions: Int[np.ndarray, " n"],
+    states: Int[np.ndarray, " n"] | None,
+    actions: Shaped[np.ndarray, "n ..."],
     lengths: Int[np.ndarray, " N"],
     *,
     times: Int[np.ndarray, " n"] | None = None,
@@ -238,23 +219,18 @@ def from_rows(
     terminated: Any = False,
     weights: Any = None,
     labels: np.ndarray | None = None,
+    **more: Any,
 ) -> Demonstrations:
-    """Tabular demonstrations from flat rows, checked for what can be wrong without an MDP."""
+    """Demonstrations from flat rows, checked for what can be wrong without an MDP.
+
+    `more` are the other fields (observations, next_observations, rewards), taken as they are.
+    """
     lengths = np.asarray(lengths, np.int64)
     if not len(lengths):
         raise ValueError("There are no episodes.")
     if (lengths < 1).any():
         raise ValueError(f"Every episode needs at least one step, but episodes {checks.places(lengths < 1)} have none.")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    clock = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) if times is None else times
-    for name, array in (
-        ("states", states),
-        ("actions", actions),
-        ("times", clock),
-        ("next_states", next_states),
-    ):
-        if array is not None and (array < 0).any():
-            raise ValueError(f"`{name}` must not be negative, but is at rows {checks.places(array < 0)}.")
     terminated = np.asarray(terminated)
     if terminated.dtype != bool:
         raise TypeError(f"`terminated` must be true or false for each episode, but has dtype {terminated.dtype}.")
@@ -262,20 +238,46 @@ def from_rows(
         raise ValueError(
             f"`terminated` must be one truth or one per episode, {lengths.shape}, but is {terminated.shape}."
         )
-    if weights is None:
-        weights = np.ones(len(lengths))
+    clock = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    return Demonstrations(
+        actions=_from_zero("actions", actions) if actions.dtype.kind in "iu" else actions,
+        offsets=offsets,
+        terminated=np.broadcast_to(terminated, lengths.shape).copy(),
+        times=clock if times is None else _increasing(_from_zero("times", times), clock),
+        weights=np.ones(len(lengths)) if weights is None else _checked_weights(weights, lengths),
+        states=None if states is None else _from_zero("states", states),
+        next_states=None if next_states is None else _from_zero("next_states", next_states),
+        labels=labels,
+        **more,
+    )
+
+
+def _from_zero(name: str, array: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    # After the conversion, in which unsigned integers that are too large turn negative.
+    array = array.astype(np.int64)
+    if (array < 0).any():
+        raise ValueError(f"`{name}` must not be negative, but is at rows {checks.places(array < 0)}.")
+    return array
+
+
+def _increasing(times: Int[np.ndarray, " n"], clock: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    stuck = (np.diff(times) <= 0) & (clock[1:] > 0)
+    if stuck.any():
+        raise ValueError(
+            f"`times` must increase within an episode, but does not from rows {checks.places(stuck)} to the next."
+        )
+    return times
+
+
+def _checked_weights(weights: Any, lengths: Int[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     weights = checks.as_floats("weights", weights)
     checks.has_shape("weights", weights, lengths.shape, "(N,)")
     checks.finite("weights", weights)
-    if (weights < 0).any() or weights.sum() <= 0:
+    if (weights < 0).any() or not weights.any():
         raise ValueError("`weights` must not be negative, and not all of them zero.")
-    return Demonstrations(
-        actions=actions.astype(np.int64),
-        offsets=offsets,
-        terminated=np.broadcast_to(terminated, lengths.shape).copy(),
-        times=clock.astype(np.int64),
-        weights=weights,
-        states=states.astype(np.int64),
-        next_states=None if next_states is None else next_states.astype(np.int64),
-        labels=labels,
-    )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weights @ lengths):
+            raise ValueError(
+                f"`weights` must have a finite sum over all steps, but the largest is {weights.max():.3g}."
+            )
+    return weights

@@ -60,6 +60,10 @@ class AbstractDynamics(StaysOnDevice):
         """A table over (s, a), constant in s', broadcasting to the aligned layout."""
 
     @abc.abstractmethod
+    def aligned_probs(self) -> Float[Array, "..."]:
+        """P(s' | s, a), aligned."""
+
+    @abc.abstractmethod
     def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
         """Expectation over s' of aligned values."""
 
@@ -137,6 +141,9 @@ class Dense(AbstractDynamics):
     def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
         return table[..., None]
 
+    def aligned_probs(self) -> Float[Array, "..."]:
+        return self.probs
+
     def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
         return (self.probs * aligned).sum(axis=-1)
 
@@ -198,6 +205,9 @@ class Successors(AbstractDynamics):
 
     def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
         return table[None]
+
+    def aligned_probs(self) -> Float[Array, "..."]:
+        return self.probs
 
     def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
         return (self.probs * aligned).sum(axis=0)
@@ -268,6 +278,9 @@ class Deterministic(AbstractDynamics):
 
     def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
         return table[None]
+
+    def aligned_probs(self) -> Float[Array, "..."]:
+        return jnp.ones((1, *self.successor.shape))
 
     def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
         return aligned[0]

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP
@@ -29,10 +30,12 @@ def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
 @exact
 def visits(mdp: MDP, policy: Any) -> Float[Array, "S A"]:
     r"""The occupancy summed over time, Σ_t γᵗ P(S_t = s, A_t = a), without an array over T·S·A."""
-    policy = _policy_over_time(mdp, policy)
-    if mdp.horizon is None:
-        return _stationary_occupancy(mdp, policy).T
-    return _visits(mdp, policy).T
+    return visits_of(mdp, _policy_over_time(mdp, policy)).T
+
+
+def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
+    """`visits`, action-major, of a plan or of a policy [T,A,S] or [A,S] that was checked."""
+    return _stationary_occupancy(mdp, policy) if mdp.horizon is None else _visits(mdp, policy)
 
 
 @exact
@@ -119,4 +122,5 @@ def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
         impossible = (policy > 0) & ~mdp.available
         if impossible.any():
             raise ValueError(f"`policy` puts probability on actions that do not exist, at {checks.places(impossible)}.")
-    return jnp.broadcast_to(policy, (*lead, *shape)) if jnp.ndim(policy) == 2 else policy
+    spread = jnp.broadcast_to if is_traced(policy) else np.broadcast_to
+    return spread(policy, (*lead, *shape))

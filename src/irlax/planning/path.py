@@ -6,12 +6,14 @@ of its plan is what its policy really does; `believed_occupancy` is what the mod
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from irlax.mdp import MDP
+from irlax.mdp import MDP, AbstractDynamics
 from irlax.planning.backup import PathBackup
 from irlax.planning.chain import Chain
 from irlax.planning.fixed_point import Method
@@ -53,19 +55,50 @@ def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Flo
 
 @functools.partial(jax.jit, static_argnums=2)
 def _believed(mdp: MDP, plan: Plan, tilt_start: bool) -> Float[Array, "*T S A"]:
-    initial = jnp.asarray(mdp.initial)
     if tilt_start:
         first = plan.value if mdp.horizon is None else plan.value[0]
-        initial = jax.nn.softmax(jnp.log(initial) + first)
+        tilted = jax.nn.softmax(jnp.log(jnp.asarray(mdp.initial)) + first)
+        mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, tilted)
     if mdp.horizon is None:
-        policy = action_major_policy(plan.backup, plan.value)
+        return believed_visits(mdp, plan).T
+    step = functools.partial(_step, mdp, plan)
+    return jax.lax.scan(lambda mass, v: step(mass, v)[:2], jnp.asarray(mdp.initial), plan.next_value())[1].swapaxes(
+        1, 2
+    )
+
+
+def believed_visits(mdp: MDP, plan: Plan) -> Float[Array, "A S"]:
+    """Believed occupancy summed over time, action-major."""
+    return _summed(mdp, plan, lambda joint, _: joint)
+
+
+def believed_transitions(mdp: MDP, plan: Plan) -> Float[Array, "..."]:
+    """Believed discounted visits to each transition, aligned."""
+    return _summed(mdp, plan, lambda joint, believed: believed.over_next(joint) * believed.aligned_probs())
+
+
+def _summed(
+    mdp: MDP, plan: Plan, gather: Callable[[Float[Array, "A S"], AbstractDynamics], Float[Array, "..."]]
+) -> Float[Array, "..."]:
+    initial = jnp.asarray(mdp.initial)
+    if mdp.horizon is None:
         believed = plan.backup.believed_dynamics(plan.value)
-        chain = Chain(policy, believed, mdp.discount, mdp.terminal)
-        return chain.occupancy(initial).T
+        chain = Chain(action_major_policy(plan.backup, plan.value), believed, mdp.discount, mdp.terminal)
+        return gather(chain.occupancy(initial), believed)
 
-    def step(mass, next_value):
-        joint = mass * action_major_policy(plan.backup, next_value)
-        believed = plan.backup.believed_dynamics(next_value)
-        return mdp.discount * believed.forward(joint), joint.T
+    def step(carry, next_value):
+        mass, total = carry
+        mass, joint, believed = _step(mdp, plan, mass, next_value)
+        return (mass, total + gather(joint, believed)), None
 
-    return jax.lax.scan(step, initial, plan.next_value())[1]
+    nothing = jax.eval_shape(lambda: gather(*_step(mdp, plan, initial, initial)[1:]))
+    start = (initial, jnp.zeros(nothing.shape, nothing.dtype))
+    return jax.lax.scan(step, start, plan.next_value())[0][1]
+
+
+def _step(
+    mdp: MDP, plan: Plan, mass: Float[Array, " S"], next_value: Float[Array, " S"]
+) -> tuple[Float[Array, " S"], Float[Array, "A S"], AbstractDynamics]:
+    joint = mass * action_major_policy(plan.backup, next_value)
+    believed = plan.backup.believed_dynamics(next_value)
+    return mdp.discount * believed.forward(joint), joint, believed

@@ -21,7 +21,9 @@ def blank(columns: int = 1, *, rows: int = 1, width: float = 9.0, height: float 
     return figure, axes
 
 
-def lines(ax: Any, x: np.ndarray, curves: Mapping[str, Sequence[float] | np.ndarray], *, xlabel: str, ylabel: str) -> None:
+def lines(
+    ax: Any, x: np.ndarray, curves: Mapping[str, Sequence[float] | np.ndarray], *, xlabel: str, ylabel: str
+) -> None:
     """Named curves over a common x."""
     for colour, (name, y) in zip(COLOURS, curves.items(), strict=False):
         ax.plot(x, y, label=name, color=colour, linewidth=2)

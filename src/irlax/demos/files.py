@@ -1,0 +1,173 @@
+"""Demonstrations from and to files: CSV, Parquet and npz."""
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from irlax import storage
+from irlax.demos import npz, panel
+from irlax.demos.demonstrations import Demonstrations
+from irlax.demos.frames import from_frame, to_frame
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+SUFFIXES = (".csv", ".parquet", ".npz")
+#: What counts as missing in a numeric column of a CSV file. In a column of labels only an empty cell does.
+_MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "."]
+
+
+def read_demos(
+    path: str | os.PathLike[str],
+    *,
+    episode: str = "episode",
+    time: str = "t",
+    state: str = "state",
+    action: str = "action",
+    next_state: str | None = None,
+    terminated: str | None = None,
+    weight: str | None = None,
+) -> Demonstrations:
+    """Read demonstrations from a .csv, .parquet or .npz file.
+
+    Tables have a row for each observed choice, in any order; the arguments name their columns, which are
+    those of `Demonstrations.from_frame`. Columns called next_state, terminated and weight are used where
+    there are any, unless others are named.
+
+        episode,t,state,action
+        ann,0,2,1
+        ann,1,0,0
+        bob,0,1,0
+
+    Labels 0, 1, …, N−1 say no more than the order of the episodes does, and are not kept. CSV has no types:
+    labels that all look like whole numbers are taken as such, but 007 stays text.
+
+    An .npz file holds the fields of `Demonstrations` as arrays, under their names. Nothing is ever unpickled.
+    """
+    path = storage.existing_file(path, SUFFIXES)
+    if path.suffix.lower() == ".npz":
+        return npz.load(path)
+    names = panel.Columns(episode, time, state, action, next_state, terminated, weight)
+    try:
+        demos = _read_csv(path, names) if path.suffix.lower() == ".csv" else _read_parquet(path, names)
+    except (TypeError, ValueError) as error:
+        raise _in_file(path, error) from None
+    numbered = demos.labels is not None and np.array_equal(demos.labels, np.arange(demos.num_episodes))
+    return dataclasses.replace(demos, labels=None) if numbered else demos
+
+
+def write_demos(path: str | os.PathLike[str], demos: Demonstrations) -> None:
+    """Write demonstrations to a .csv, .parquet or .npz file, whole or not at all.
+
+    Only .npz holds observations, rewards and continuous actions, and keeps the order of labelled episodes;
+    tables are read back in the order of the labels.
+    """
+    path = storage.known_suffix(path, SUFFIXES)
+    if not isinstance(demos, Demonstrations):
+        raise TypeError(f"`demos` must be Demonstrations, but is a {type(demos).__name__}.")
+    if path.suffix.lower() == ".npz":
+        npz.save(path, demos)
+        return
+    held = [name for name in ("observations", "next_observations", "rewards") if getattr(demos, name) is not None]
+    if held:
+        raise ValueError(f"A table has no column for {' and '.join(held)}. Write an .npz file instead.")
+    frame = to_frame(demos)
+    if path.suffix.lower() == ".csv":
+        with storage.replacing(path) as file:
+            frame.to_csv(file, index=False, encoding="utf-8", lineterminator="\n")
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with storage.replacing(path) as file:
+        # With checksums, flipped bits are an error when the file is read, not another state.
+        pq.write_table(table, file, write_page_checksum=True)
+
+
+def open_parquet(path: Path) -> "pq.ParquetFile":
+    """A Parquet file whose heading can be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    source = pa.OSFile(str(path))
+    with storage.unreadable(path, "a Parquet file"):
+        return pq.ParquetFile(source, page_checksum_verification=True)
+
+
+def _read_parquet(path: Path, names: panel.Columns) -> Demonstrations:
+    file = open_parquet(path)
+    names = checked_names(names, file.schema_arrow.names)
+    wanted = list(dict.fromkeys(names.names.values()))
+    advice = "`statistics_from_parquet` reads it in pieces."
+    # Eight bytes for a number, twice: as it is read, and sorted.
+    storage.fits_in_memory(path, 16 * len(wanted) * max(file.metadata.num_rows, 0), advice)
+    with storage.unreadable(path, "a Parquet file"):
+        table: pa.Table = file.read(columns=wanted)
+        table.validate(full=True)
+    return panel.demonstrations(names, _column_of(table))
+
+
+def checked_names(names: panel.Columns, present: list[str]) -> panel.Columns:
+    """The columns to read from a file that has `present`."""
+    names = names.found_in(present)
+    names.check(present)
+    return names
+
+
+def _column_of(table: "pa.Table") -> Callable[[Any], Any]:
+    return lambda name: table.column(name)
+
+
+def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
+    import pandas as pd
+
+    kind = "a CSV file"
+    with storage.unreadable(path, kind), warnings.catch_warnings():
+        # pandas warns, and goes on, when a row has more cells than the heading.
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        heading = pd.read_csv(path, header=None, nrows=1, dtype=str, na_filter=False, encoding="utf-8")
+    names = checked_names(names, heading.iloc[0].tolist())
+    missing = {name: [""] if name == names.episode else _MISSING for name in names.names.values()}
+    with storage.unreadable(path, kind), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        frame = pd.read_csv(
+            path,
+            usecols=list(names.names.values()),
+            index_col=False,
+            dtype={names.episode: str},
+            keep_default_na=False,
+            na_values=missing,
+            low_memory=False,
+            encoding="utf-8",
+            **_exact_floats(),
+        )
+    return from_frame(frame.assign(**{names.episode: _numbered(frame[names.episode])}), names)
+
+
+def _exact_floats() -> dict[str, Any]:
+    """pandas reads floats to the last bit on request before 3.1, always from then on, and there warns on request."""
+    import pandas as pd
+
+    release = tuple(int(part) for part in pd.__version__.split(".")[:2])
+    return {} if release >= (3, 1) else {"float_precision": "round_trip"}
+
+
+def _numbered(labels: Any) -> Any:
+    """Labels as integers, if every one is written the way an integer is."""
+    texts = labels.drop_duplicates()
+    if texts.isna().any() or not texts.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all():
+        return labels
+    return labels.astype("int64")
+
+
+def _in_file(path: Path, error: Exception) -> Exception:
+    """The same error with the name of the file, unless it is there already."""
+    text = str(error)
+    return type(error)(text if str(path) in text else f"{path}: {text}")

@@ -1,0 +1,174 @@
+"""Panels: tables with one row for each observed choice."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import numpy as np
+
+from irlax.demos import columns
+from irlax.demos.demonstrations import Demonstrations, from_rows
+from irlax.typing import Bool, Float, Int
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OPTIONAL = ("next_state", "terminated", "weight")
+
+
+class Columns(eqx.Module):
+    """What a table calls each of its columns; None for one that it does not have."""
+
+    episode: Any
+    time: Any
+    state: Any
+    action: Any
+    next_state: Any = None
+    terminated: Any = None
+    weight: Any = None
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The columns to read, by their role."""
+        return {role: name for role, name in vars(self).items() if name is not None}
+
+    def found_in(self, present: Sequence[Any]) -> "Columns":
+        """Optional columns that were not named are read where one has the usual name."""
+        usual = {role: role for role in OPTIONAL if getattr(self, role) is None and role in present}
+        return Columns(**self.names | usual)
+
+    def check(self, present: Sequence[Any]) -> None:
+        """Every column is there, and there once."""
+        required = [role for role in vars(self) if role not in OPTIONAL and getattr(self, role) is None]
+        if required:
+            raise TypeError(
+                f"Say which column holds the {' and the '.join(required)}: `{required[0]}=` must be a name."
+            )
+        present = list(present)
+        there = ", ".join(f"`{name}`" for name in present) or "no columns"
+        for role, name in self.names.items():
+            if name not in present:
+                raise ValueError(
+                    f"There is no column `{name}` for the {role}. The table has {there}; say `{role}=` for another name."
+                )
+            if present.count(name) > 1:
+                raise ValueError(f"The table has more than one column `{name}`. Rename or drop all but one.")
+
+
+class Steps(eqx.Module):
+    """Rows in order of episode and time, by column; what each may hold has been checked."""
+
+    #: Where each row stood in the user's table.
+    rows: Int[np.ndarray, " n"]
+    #: Whether a row belongs to the same episode as the row before it.
+    follows: Bool[np.ndarray, " n"]
+    time: Int[np.ndarray, " n"]
+    state: Int[np.ndarray, " n"]
+    action: Int[np.ndarray, " n"]
+    next_state: Int[np.ndarray, " n"] | None
+    terminated: Bool[np.ndarray, " n"] | None
+    weight: Float[np.ndarray, " n"] | None
+    #: What the user calls the episode of the i-th step.
+    label: Callable[[int], Any]
+
+    def where(self, i: int) -> str:
+        """How to name a step in a message."""
+        return f"row {self.rows[i]} (episode {self.label(i)!r}, t = {self.time[i]})"
+
+    def check(self, names: Columns) -> None:
+        """Neighbouring rows of an episode agree with each other."""
+        inner, elapsed = self.follows[1:], np.diff(self.time)
+        if (inner & (elapsed == 0)).any():
+            i = int(np.argmax(inner & (elapsed == 0)))
+            raise ValueError(
+                f"Each episode and time may stand in one row only, but row {self.rows[i + 1]} repeats {self.where(i)}. "
+                f"Drop the duplicates, or number the steps of each episode in `{names.time}`."
+            )
+        if (inner & (elapsed < 0)).any():
+            i = int(np.argmax(inner & (elapsed < 0))) + 1
+            raise ValueError(f"Time must increase within an episode, but falls at {self.where(i)}. {SORT}")
+        if self.weight is not None:
+            self._check_weights(names, self.weight)
+        if self.terminated is not None:
+            self._check_ends(names, self.terminated)
+
+    def _check_weights(self, names: Columns, weights: Float[np.ndarray, " n"]) -> None:
+        varies = self.follows[1:] & (weights[1:] != weights[:-1])
+        if varies.any():
+            i = int(np.argmax(varies)) + 1
+            raise ValueError(
+                f"Column `{names.weight}` must be the same in all rows of an episode, but {self.where(i)} has "
+                f"{weights[i]} after {weights[i - 1]}. An episode counts as a whole: give it one weight."
+            )
+
+    def _check_ends(self, names: Columns, terminated: Bool[np.ndarray, " n"]) -> None:
+        inner = self.follows[1:]
+        # False, …, false, true and true, …, true are allowed: true may neither be followed by false, nor by
+        # another true once it has changed.
+        falls = inner & terminated[:-1] & ~terminated[1:]
+        changed = np.zeros(len(terminated), bool)
+        changed[1:] = inner & ~terminated[:-1] & terminated[1:]
+        early = falls | (inner & changed[:-1])
+        if early.any():
+            i = int(np.argmax(early))
+            raise ValueError(
+                f"Column `{names.terminated}` must be true on the last row of an episode only, or on all of its rows, "
+                f"but {self.where(i)} is not the last. Give what follows a name of its own, or correct the column."
+            )
+
+
+SORT = "Sort the table by episode and time before it is written, or read it whole with `read_demos`."
+
+
+def read_columns(
+    names: Columns, column: Callable[[Any], Any], first_row: int = 0
+) -> tuple["pa.Array", dict[str, np.ndarray | None]]:
+    """The labels, and by role the other columns, each checked on its own."""
+    labels = columns.labels(names.episode, column(names.episode), first_row)
+    values: dict[str, Any] = dict.fromkeys(columns.READERS)
+    for role, name in names.names.items():
+        if role != "episode":
+            values[role] = columns.READERS[role](name, column(name), first_row)
+    return labels, values
+
+
+def demonstrations(names: Columns, column: Callable[[Any], Any]) -> Demonstrations:
+    """Demonstrations from the columns of a table whose rows stand in any order."""
+    labels, values = read_columns(names, column)
+    if not len(labels):
+        raise ValueError("The table has no rows. Give it one for each observed choice.")
+    encoded = labels.dictionary_encode()
+    distinct = columns.label_array(names.episode, encoded.dictionary)
+    by_name = np.argsort(distinct)
+    rank = np.empty(len(distinct), np.int64)
+    rank[by_name] = np.arange(len(distinct))
+    episode = rank[encoded.indices.to_numpy()]
+    order = _sorted(episode, values["time"])
+    episode = episode[order]
+    steps = Steps(
+        rows=order,
+        follows=np.concatenate([[False], episode[1:] == episode[:-1]]),
+        **{role: None if array is None else array[order] for role, array in values.items()},
+        label=lambda i: distinct[by_name[episode[i]]].item(),
+    )
+    steps.check(names)
+    lengths = np.bincount(episode)
+    last = np.cumsum(lengths) - 1
+    return from_rows(
+        steps.state,
+        steps.action,
+        lengths,
+        times=steps.time,
+        next_states=steps.next_state,
+        terminated=False if steps.terminated is None else steps.terminated[last],
+        weights=None if steps.weight is None else steps.weight[last],
+        labels=distinct[by_name],
+    )
+
+
+def _sorted(episode: Int[np.ndarray, " n"], time: Any) -> Int[np.ndarray, " n"]:
+    """The order by episode and time, without sorting what is sorted already."""
+    later = np.diff(episode)
+    if ((later > 0) | ((later == 0) & (np.diff(time) >= 0))).all():
+        return np.arange(len(episode))
+    return np.lexsort((time, episode))

@@ -1,0 +1,49 @@
+"""Whether demonstrations are possible in an MDP."""
+
+import numpy as np
+
+from irlax.demos.demonstrations import Demonstrations
+from irlax.mdp import MDP
+from irlax.precision import scope
+
+
+def check(demos: Demonstrations, mdp: MDP) -> None:
+    """Raise a ValueError that names the first row which cannot be."""
+    states, actions, after = demos.tabular_states, demos.actions, demos.next_states
+    _refuse(demos, states >= mdp.num_states, states, f"state must lie in 0..{mdp.num_states - 1}")
+    _refuse(demos, actions >= mdp.num_actions, actions, f"action must lie in 0..{mdp.num_actions - 1}")
+    if mdp.mask is not None:
+        absent = ~np.asarray(mdp.mask)[actions, states]
+        _refuse(demos, absent, actions, "action must be available in its state")
+    if mdp.horizon is not None:
+        late = demos.times >= mdp.horizon
+        _refuse(demos, late, demos.times, f"time must lie below the horizon {mdp.horizon}")
+    if after is not None:
+        _refuse(demos, after >= mdp.num_states, after, f"next state must lie in 0..{mdp.num_states - 1}")
+    _refuse_impossible_moves(demos, mdp)
+
+
+def _refuse(demos: Demonstrations, bad: np.ndarray, values: np.ndarray, rule: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"In the demonstrations the {rule}, but row {row} ({demos.where(row)}) has {values[row]}"
+            + (f", and so have {int(bad.sum()) - 1} more rows." if bad.sum() > 1 else ".")
+        )
+
+
+def _refuse_impossible_moves(demos: Demonstrations, mdp: MDP) -> None:
+    rows, after = demos.moves()
+    if not len(rows):
+        return
+    before = demos.tabular_states[rows]
+    with scope():
+        likely = np.asarray(mdp.dynamics.probability(before, demos.actions[rows], after))
+    if (likely <= 0).any():
+        worst = int(np.argmax(likely <= 0))
+        row = int(rows[worst])
+        raise ValueError(
+            f"In the demonstrations row {row} ({demos.where(row)}) moves from state {before[worst]} by action "
+            f"{demos.actions[row]} to state {after[worst]}, which has probability 0 in the MDP"
+            + (f"; {int((likely <= 0).sum()) - 1} more rows do the like." if (likely <= 0).sum() > 1 else ".")
+        )

@@ -1,0 +1,70 @@
+"""What every estimator's result promises."""
+
+import enum
+import warnings
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from irlax.rewards import AbstractReward
+from irlax.tables import Summary
+
+
+class Status(enum.Enum):
+    """How a fit ended. The value is what a reader is told."""
+
+    CONVERGED = "converged"
+    ROUNDING_FLOOR = "converged to the rounding floor: float64 shows nothing left to gain"
+    PLATEAU = "stopped on a plateau of the objective; no certificate"
+    SAMPLED = "sampled to the end"
+    MAX_STEPS = "stopped at the limit of steps before converging"
+    STALLED = "stalled before converging"
+    UNBOUNDED = "has no finite optimum: the demonstrations lie on the boundary of what policies can do"
+    INTERRUPTED = "was interrupted: unfinished"
+
+    @property
+    def success(self) -> bool:
+        """Whether the result may be used as an optimum."""
+        return self in (Status.CONVERGED, Status.ROUNDING_FLOOR, Status.PLATEAU, Status.SAMPLED)
+
+
+class UnfinishedWarning(UserWarning):
+    """A fit did not end in success."""
+
+
+@runtime_checkable
+class Fit(Protocol):
+    """A learned reward, the policy that goes with it, and what is known about both; all of one iterate."""
+
+    @property
+    def reward(self) -> AbstractReward:
+        """The learned reward."""
+        ...
+
+    @property
+    def policy(self) -> Any:
+        """The policy under the learned reward."""
+        ...
+
+    @property
+    def status(self) -> Status:
+        """How the fit ended."""
+        ...
+
+    @property
+    def converged(self) -> bool:
+        """Whether it ended in success."""
+        ...
+
+    def summary(self) -> Summary:
+        """What a paper would print."""
+        ...
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fit where `irlax.load` finds it."""
+        ...
+
+
+def complain(status: Status, detail: str = "") -> None:
+    """A warning for every end that is not a success: never silent."""
+    if not status.success:
+        warnings.warn(f"The fit {status.value}. {detail}".strip(), UnfinishedWarning, stacklevel=4)

@@ -1,0 +1,59 @@
+"""The strength of the penalty, chosen by what predicts episodes that were not learned from."""
+
+import warnings
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import numpy as np
+
+from irlax.estimators.base import UnfinishedWarning
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.fit import total_log_likelihood
+from irlax.rewards import AbstractReward
+
+if TYPE_CHECKING:
+    from irlax.estimators.tabular.mce import MCEIRL
+
+#: From hardly any penalty to one that leaves little else.
+CANDIDATES = tuple(float(l2) for l2 in np.logspace(-5, 1, 13))
+FOLDS = 5
+
+
+def chosen_l2(
+    estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]
+) -> tuple[float, float]:
+    """The l2 with the best held-out log likelihood a choice over five folds of episodes, and that likelihood."""
+    if any(expert.demos is None for expert in experts):
+        raise ValueError("`l2='cv'` needs demonstrations to hold out; a policy or an occupancy has none.")
+    folds = [_folds(expert) for expert in experts]
+    scores = np.zeros(len(CANDIDATES))
+    num_choices = sum(expert.demos.num_steps for expert in experts if expert.demos is not None)
+    for fold in range(FOLDS):
+        training = [_part(expert, parts != fold) for expert, parts in zip(experts, folds, strict=True)]
+        held_out = [_part(expert, parts == fold) for expert, parts in zip(experts, folds, strict=True)]
+        start = rewards
+        # From the strongest penalty to the weakest, each fit starts where the one before ended.
+        for index in reversed(range(len(CANDIDATES))):
+            trial = eqx.tree_at(lambda estimator: estimator.l2, estimator, CANDIDATES[index])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UnfinishedWarning)
+                fit = trial.fit([part.mdp for part in training], list(start), [part.demos for part in training])
+            start = fit.rewards
+            scores[index] += sum(map(total_log_likelihood, fit.plans, held_out))
+    best = int(np.argmax(scores))
+    return CANDIDATES[best], float(scores[best] / num_choices)
+
+
+def _folds(expert: Expert) -> np.ndarray:
+    """A fold for each episode, at random but always the same."""
+    assert expert.demos is not None
+    num = expert.demos.num_episodes
+    if num < FOLDS:
+        raise ValueError(f"`l2='cv'` needs at least {FOLDS} episodes to hold some out, but there are {num}.")
+    return np.random.default_rng(0).permutation(num) % FOLDS
+
+
+def _part(expert: Expert, episodes: np.ndarray) -> Expert:
+    assert expert.demos is not None
+    demos = expert.demos.select(episodes)
+    return eqx.tree_at(lambda expert: (expert.demos, expert.weight), expert, (demos, float(demos.weights.sum())))

@@ -1,0 +1,252 @@
+"""The demonstrator as the tabular estimators see it: demonstrations, a policy, or an occupancy."""
+
+import warnings
+from typing import Any, Literal
+
+import equinox as eqx
+import numpy as np
+
+from irlax import checks
+from irlax.demos import Demonstrations
+from irlax.mdp import MDP
+from irlax.planning.occupancy import checked_policy, occupancy
+from irlax.planning.plan import Plan
+from irlax.typing import Float, Int
+
+Start = Literal["auto", "demos", "mdp"]
+#: Above this share of missing discounted mass a warning is given.
+MISSING_WARNS = 0.01
+
+
+class Choices(eqx.Module):
+    """Observed choices grouped by time: row t of [T, M] holds choices made at t, padded with weight 0.
+
+    An infinite horizon has one group: the policy is the same at all times.
+    """
+
+    states: Int[np.ndarray, "T M"]
+    actions: Int[np.ndarray, "T M"]
+    weights: Float[np.ndarray, "T M"]
+
+
+class Expert(eqx.Module):
+    """A demonstrator in one MDP, whose start distribution is the one that the model is to use."""
+
+    mdp: MDP
+    demos: Demonstrations | None
+    #: γᵗ P(S_t = s, A_t = a): [T,S,A] or [S,A]; only for a demonstrator given as policy or occupancy.
+    given_occupancy: Float[np.ndarray, "*T S A"] | None
+    #: How much this demonstrator counts beside others: its number of episodes, or 1.
+    weight: float
+
+    @classmethod
+    def of(cls, mdp: MDP, demonstrator: Any, given: Any, start: Start) -> "Expert":
+        """Tell the three kinds of demonstrator apart, and check the one that came."""
+        checks.one_of("start", start, ("auto", "demos", "mdp"))
+        if (demonstrator is None) == (given is None):
+            raise TypeError("Pass demonstrations or a policy, or `occupancy=`: exactly one of them.")
+        if isinstance(demonstrator, Demonstrations):
+            return cls._of_demos(mdp, demonstrator, start)
+        if start == "demos":
+            raise ValueError("`start='demos'` needs demonstrations; a policy or an occupancy starts as the MDP does.")
+        if given is not None:
+            return cls(mdp, None, _checked_occupancy(mdp, given), 1.0)
+        if not isinstance(demonstrator, (Plan, np.ndarray)) and not hasattr(demonstrator, "__array__"):
+            raise TypeError(
+                f"The demonstrator must be Demonstrations, a policy array or a plan, but is a "
+                f"{type(demonstrator).__name__}."
+            )
+        policy = demonstrator if isinstance(demonstrator, Plan) else checked_policy(mdp, demonstrator)
+        return cls(mdp, None, np.asarray(occupancy(mdp, policy)), 1.0)
+
+    @classmethod
+    def _of_demos(cls, mdp: MDP, demos: Demonstrations, start: Start) -> "Expert":
+        demos.check(mdp)
+        if start != "mdp":
+            first = np.bincount(demos.start_states, weights=demos.weights, minlength=mdp.num_states)
+            mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, first / first.sum())
+        return cls(mdp, demos, None, float(demos.weights.sum()))
+
+    def visits(self, *, warn: bool) -> tuple[Float[np.ndarray, "A S"], float]:
+        """Mean discounted visits of an episode, and the share of discounted mass that nobody observed.
+
+        Feature matching compares whole episodes. What is missing of truncated ones on an infinite horizon is
+        taken to look like the rest; else the reward of merely going on would be unbounded.
+        """
+        if self.given_occupancy is not None:
+            summed = self.given_occupancy if self.mdp.horizon is None else self.given_occupancy.sum(axis=0)
+            return summed.T, 0.0
+        demos = self._whole_episodes()
+        shape = (self.mdp.num_actions, self.mdp.num_states)
+        weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
+        flat = np.bincount(
+            demos.actions * shape[1] + demos.tabular_states, weights=weight, minlength=shape[0] * shape[1]
+        )
+        total = flat.reshape(shape) + self._after_the_end(demos)
+        mean = total / demos.weights.sum()
+        if self.mdp.horizon is not None or self.mdp.terminal is not None:
+            return mean, 0.0
+        whole = 1 / (1 - float(self.mdp.discount))
+        missing = 1 - mean.sum() / whole
+        if warn and missing > MISSING_WARNS:
+            warnings.warn(
+                f"Truncated episodes leave {missing:.1%} of the discounted mass unobserved; feature matching takes it "
+                f"to look like the rest. The likelihood objectives need no such assumption.",
+                stacklevel=4,
+            )
+        return mean * (whole / mean.sum()), float(missing)
+
+    def is_whole(self) -> bool:
+        """Whether feature expectations are known: episodes are whole, or the occupancy was given."""
+        return self.demos is None or self._lacks() is None
+
+    def _whole_episodes(self) -> Demonstrations:
+        assert self.demos is not None
+        lacks = self._lacks()
+        if lacks is not None:
+            raise ValueError(
+                f"Feature matching wants whole episodes, but {lacks}. Use objective='likelihood' or "
+                f"'discounted-likelihood', which take episodes as they are."
+            )
+        return self.demos
+
+    def _lacks(self) -> str | None:
+        """What keeps the episodes from being whole."""
+        demos, mdp = self.demos, self.mdp
+        assert demos is not None
+        late = demos.times[demos.offsets[:-1]] != 0
+        if late.any():
+            first = demos.where(int(demos.offsets[np.argmax(late)]))
+            return f"{late.sum()} do not start at t = 0 (the first is {first})"
+        gaps = (np.diff(demos.episode) == 0) & (np.diff(demos.times) != 1)
+        if gaps.any():
+            return f"there are gaps in time, the first after {demos.where(int(np.argmax(gaps)))}"
+        if mdp.horizon is not None:
+            short = ~demos.terminated & (demos.lengths < mdp.horizon)
+            wanted = f"have {mdp.horizon} steps, though they are not terminated"
+        elif mdp.terminal is not None:
+            short, wanted = ~demos.terminated, "reach an absorbing state"
+        else:
+            return None
+        if short.any():
+            last = demos.where(int(demos.offsets[np.argmax(short) + 1]) - 1)
+            return f"{short.sum()} of {demos.num_episodes} do not {wanted} (the first ends at {last})"
+        return None
+
+    def _after_the_end(self, demos: Demonstrations) -> Float[np.ndarray, "A S"]:
+        """Discounted visits to the absorbing states that follow terminated episodes for ever.
+
+        In them the choice between several actions is not observed; it counts as an even one.
+        """
+        mdp = self.mdp
+        visits = np.zeros((mdp.num_actions, mdp.num_states))
+        ended = np.flatnonzero(demos.terminated)
+        if mdp.terminal is not None or not len(ended):
+            return visits
+        final = self._final_states(demos, ended)
+        discount, lengths = float(mdp.discount), demos.lengths[ended].astype(float)
+        if mdp.horizon is None:
+            remaining = discount**lengths / (1 - discount)
+        elif discount == 1:
+            remaining = mdp.horizon - lengths
+        else:
+            remaining = (discount**lengths - discount**mdp.horizon) / (1 - discount)
+        mass = np.bincount(final, weights=remaining * demos.weights[ended], minlength=mdp.num_states)
+        available = np.asarray(mdp.available)
+        return (mass[:, None] * available / available.sum(axis=1, keepdims=True)).T
+
+    def _final_states(self, demos: Demonstrations, ended: np.ndarray) -> np.ndarray:
+        absorbing = self.mdp.absorbing
+        if demos.next_states is not None:
+            final = demos.next_states[demos.offsets[ended + 1] - 1]
+        elif absorbing.sum() == 1:
+            final = np.full(len(ended), np.argmax(absorbing))
+        else:
+            raise ValueError(
+                f"Terminated episodes are followed by an absorbing state for ever, but the MDP has {absorbing.sum()} of "
+                f"them and the demonstrations do not say which: give `next_states`."
+            )
+        wrong = ~absorbing[final]
+        if wrong.any():
+            k = int(ended[np.argmax(wrong)])
+            raise ValueError(
+                f"{wrong.sum()} episodes are marked terminated, but lead into states that are not absorbing in the MDP "
+                f"(the first ends at {demos.where(int(demos.offsets[k + 1]) - 1)}, in state {final[np.argmax(wrong)]})."
+            )
+        return final
+
+    def choices(self, *, discounted: bool) -> Choices:
+        """Observed choices with their weights, γᵗ or 1 each, divided by the number of episodes."""
+        mdp = self.mdp
+        if self.demos is not None:
+            demos = self.demos
+            weight = np.repeat(demos.weights, demos.lengths) / demos.weights.sum()
+            if discounted:
+                weight = weight * float(mdp.discount) ** demos.times
+            time = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
+            return _grouped(mdp, time, demos.tabular_states, demos.actions, weight)
+        joint = self.given_occupancy
+        assert joint is not None
+        if not discounted and mdp.discount != 1:
+            if mdp.horizon is None:
+                raise ValueError(
+                    "objective='likelihood' counts every choice once, and an endless policy makes infinitely many. Use "
+                    "'discounted-likelihood', or sample demonstrations with `rollout`."
+                )
+            if mdp.discount == 0:
+                raise ValueError("objective='likelihood' needs demonstrations, or a policy with a discount above 0.")
+            joint = joint / float(mdp.discount) ** np.arange(mdp.horizon)[:, None, None]
+        joint = joint[None] if mdp.horizon is None else joint
+        time, states, actions = np.nonzero(joint)
+        return _grouped(mdp, time, states, actions, joint[time, states, actions])
+
+    def transitions(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Int[np.ndarray, " m"], np.ndarray]:
+        """Observed moves (s, a, s') with weight γᵗ / N, for models that look at each transition's own reward."""
+        demos = self._whole_episodes()
+        rows, after = demos.moves()
+        if len(rows) < demos.num_steps:
+            raise ValueError(
+                "A reward over (s, a, s') under the path model needs every next state, the last one too: give `next_states`."
+            )
+        weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
+        return demos.tabular_states, demos.actions, after, weight / demos.weights.sum()
+
+
+def _grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Choices:
+    """Add up equal choices, and lay them out in one row for each time."""
+    periods = 1 if mdp.horizon is None else mdp.horizon
+    code = (time * mdp.num_states + states) * mdp.num_actions + actions
+    unique, inverse = np.unique(code, return_inverse=True)
+    total = np.bincount(inverse, weights=weight, minlength=len(unique))
+    place, action = np.divmod(unique, mdp.num_actions)
+    period, state = np.divmod(place, mdp.num_states)
+    counts = np.bincount(period, minlength=periods)
+    column = np.arange(len(unique)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (periods, max(int(counts.max(initial=0)), 1))
+    # Padding must point at a choice that exists: log π of one that does not is −inf, and 0 · −inf is NaN.
+    first_action = 0 if mdp.mask is None else int(np.argmax(np.asarray(mdp.mask)[:, 0]))
+    grid = Choices(np.zeros(shape, int), np.full(shape, first_action), np.zeros(shape))
+    for target, source in ((grid.states, state), (grid.actions, action), (grid.weights, total)):
+        target[period, column] = source
+    return grid
+
+
+def _checked_occupancy(mdp: MDP, given: Any) -> Float[np.ndarray, "*T S A"]:
+    joint = checks.as_floats("occupancy", given)
+    lead = () if mdp.horizon is None else (mdp.horizon,)
+    meaning = "(S, A)" if mdp.horizon is None else "(T, S, A)"
+    checks.has_shape("occupancy", joint, (*lead, mdp.num_states, mdp.num_actions), meaning)
+    checks.finite("occupancy", joint)
+    if (joint < 0).any():
+        raise ValueError(f"`occupancy` must not be negative, but is at {checks.places(joint < 0)}.")
+    if mdp.mask is not None and (joint * ~np.asarray(mdp.available) > 0).any():
+        raise ValueError("`occupancy` has mass on actions that do not exist.")
+    if mdp.terminal is None:
+        discount = float(mdp.discount)
+        whole = 1 / (1 - discount) if mdp.horizon is None else (discount ** np.arange(mdp.horizon)).sum()
+        if abs(joint.sum() - whole) > 1e-6 * whole:
+            raise ValueError(
+                f"`occupancy` must have the discounted mass Σγᵗ = {whole:.6g}, but sums to {joint.sum():.6g}. "
+                f"Discount and horizon must be those of the MDP."
+            )
+    return joint

@@ -1,0 +1,185 @@
+"""The one result of all tabular estimators."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import equinox as eqx
+import numpy as np
+
+from irlax.demos.likelihood import log_policy_of_choices
+from irlax.estimators.base import Status
+from irlax.estimators.tabular.expert import Expert
+from irlax.mdp import MDP
+from irlax.planning import Plan, expected_return, hard_plan
+from irlax.precision import scope
+from irlax.rewards import AbstractReward
+from irlax.rewards.base import flat
+from irlax.tables import Summary, Table, pairs
+from irlax.typing import Array, Float
+
+#: A summary prints at most this many parameters one by one.
+SHOWN_PARAMETERS = 40
+
+
+class Certificate(eqx.Module):
+    """How far from the optimum the fit can be, at most or to second order."""
+
+    #: The largest entry of the gradient of the penalised objective.
+    gradient: float
+    #: With l2 > 0 and a convex objective: the objective exceeds its minimum by at most this, ‖∇‖²/(2·l2).
+    duality_gap: float | None = None
+    #: With l2 = 0: ½ ∇ᵀH⁻¹∇, what one more Newton step would gain.
+    newton_decrement: float | None = None
+
+
+class History(eqx.Module):
+    """The objective and the size of its gradient, step by step."""
+
+    loss: Float[np.ndarray, " steps"]
+    gradient: Float[np.ndarray, " steps"]
+
+
+class Extra(eqx.Module):
+    """A fact of one method that the summary shows: a name and a value."""
+
+    name: str = eqx.field(static=True)
+    value: Any
+
+
+class TabularFit(eqx.Module):
+    """A reward learned where the dynamics are known. Everything in it belongs to one and the same θ."""
+
+    method: str = eqx.field(static=True)
+    settings: tuple[tuple[str, Any], ...] = eqx.field(static=True)
+    rewards: tuple[AbstractReward, ...]
+    plans: tuple[Plan, ...]
+    experts: tuple[Expert, ...]
+    status: Status = eqx.field(static=True)
+    #: Expert − model, [K]: zero at the unpenalised optimum; None if episodes are not whole.
+    feature_gap: Float[np.ndarray, " K"] | None
+    certificate: Certificate | None
+    #: Σ log π over all observed choices, each counted once; None when fitted to a policy.
+    log_likelihood: float | None
+    held_out_log_likelihood: float | None
+    history: History
+    seconds: float
+    #: The share of discounted mass that truncated episodes left unobserved.
+    missing_mass: float = 0.0
+    extras: tuple[Extra, ...] = ()
+    #: Posterior draws of the parameters, [draws, K], from estimators that sample.
+    samples: Float[np.ndarray, "draws K"] | None = None
+
+    @property
+    def reward(self) -> AbstractReward:
+        """The learned reward (of the first MDP, if several share its parameters)."""
+        return self.rewards[0]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan under the learned reward; with several MDPs see `plans`."""
+        return self.plans[0]
+
+    @property
+    def policy(self) -> Float[Array, "*T S A"]:
+        """The policy under the learned reward."""
+        return self.plan.policy
+
+    @property
+    def mdp(self) -> MDP:
+        """The MDP of the fit, with the start distribution that was used."""
+        return self.experts[0].mdp
+
+    @property
+    def converged(self) -> bool:
+        """Whether the fit ended in success."""
+        return self.status.success
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the solver."""
+        return max(len(self.history.loss) - 1, 0)
+
+    @property
+    def num_choices(self) -> int:
+        """Observed choices."""
+        return sum(expert.demos.num_steps for expert in self.experts if expert.demos is not None)
+
+    @property
+    def num_episodes(self) -> int:
+        """Observed episodes."""
+        return sum(expert.demos.num_episodes for expert in self.experts if expert.demos is not None)
+
+    def expected_value_difference(self, true_reward: Any, *, policy: Literal["hard", "soft"] = "hard") -> float:
+        """What is lost, in true expected return, by planning with the learned reward instead of the true one.
+
+        "hard" compares with the policy that maximises the learned reward's return, "soft" with the fitted
+        stochastic one. Levine, Popović and Koltun (2011).
+        """
+        lost = 0.0
+        for expert, plan, reward in zip(self.experts, self.plans, self.rewards, strict=True):
+            mdp = expert.mdp
+            acting = plan if policy == "soft" else hard_plan(mdp, reward.table(mdp))
+            best = expected_return(mdp, hard_plan(mdp, true_reward), true_reward)
+            lost += float(best - expected_return(mdp, acting, true_reward)) / len(self.experts)
+        return lost
+
+    def summary(self) -> Summary:
+        """The parameters, and how good the fit is: a table for a paper."""
+        tables = [self._facts()]
+        if self.reward.num_parameters <= SHOWN_PARAMETERS:
+            tables.insert(0, self._parameters())
+        return Summary(tables)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fit as a folder that `irlax.load` reads; nothing in it can run code."""
+        from irlax.estimators.tabular.storage import save_fit
+
+        return save_fit(self, path)
+
+    def _parameters(self) -> Table:
+        names, estimates = self.reward.parameter_names(), flat(self.reward.parameters)
+        columns, cells = ["parameter", "estimate"], [names, [float(value) for value in estimates]]
+        if self.samples is not None:
+            columns += ["sd", "2.5%", "97.5%"]
+            low, high = np.quantile(self.samples, [0.025, 0.975], axis=0)
+            cells += [self.samples.std(axis=0, ddof=1).tolist(), low.tolist(), high.tolist()]
+        if self.feature_gap is not None:
+            columns.append("feature gap")
+            cells.append([float(gap) for gap in self.feature_gap])
+        return Table(columns, list(zip(*cells, strict=True)), title=f"{self.method}: {type(self.reward).__name__}")
+
+    def _facts(self) -> Table:
+        rows: list[tuple[str, Any]] = [("status", self.status.value), *self.settings]
+        rows += [("states", self.mdp.num_states), ("actions", self.mdp.num_actions)]
+        if len(self.experts) > 1:
+            rows.append(("MDPs", len(self.experts)))
+        rows += [("discount", float(self.mdp.discount)), ("horizon", self.mdp.horizon or "infinite")]
+        rows.append(("parameters", self.reward.num_parameters))
+        if self.num_episodes:
+            rows += [("episodes", self.num_episodes), ("choices", self.num_choices)]
+        if self.log_likelihood is not None:
+            rows.append(("log likelihood", f"{self.log_likelihood:.3f}".replace("-", "−")))
+        if self.held_out_log_likelihood is not None:
+            rows.append(("log likelihood, held out", f"{self.held_out_log_likelihood:.3f}".replace("-", "−")))
+        if self.feature_gap is not None:
+            rows.append(("largest feature gap", float(np.abs(self.feature_gap).max())))
+        if self.certificate is not None:
+            rows.append(("largest gradient", self.certificate.gradient))
+            if self.certificate.duality_gap is not None:
+                rows.append(("above the minimum by at most", self.certificate.duality_gap))
+            if self.certificate.newton_decrement is not None:
+                rows.append(("Newton decrement", self.certificate.newton_decrement))
+        if self.missing_mass:
+            rows.append(("discounted mass unobserved", f"{self.missing_mass:.2%}"))
+        rows += [(extra.name, extra.value) for extra in self.extras]
+        rows += [("steps", self.iterations), ("seconds", round(self.seconds, 3))]
+        return pairs(f"{self.method}: fit", rows)
+
+
+def total_log_likelihood(plan: Plan, expert: Expert) -> float:
+    """Σ w log π over observed choices, undiscounted."""
+    assert expert.demos is not None
+    demos = expert.demos
+    with scope():
+        choices = np.asarray(log_policy_of_choices(plan, demos))
+    return float(np.repeat(demos.weights, demos.lengths) @ choices)

@@ -1,0 +1,218 @@
+"""What the gradient-based tabular estimators share: from objectives to a finished fit."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax.demos import Demonstrations
+from irlax.estimators.base import Status, complain
+from irlax.estimators.tabular.expert import Expert, Start
+from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit, total_log_likelihood
+from irlax.estimators.tabular.objectives import AbstractObjective
+from irlax.estimators.tabular.solvers import (
+    DENSE_HESSIAN,
+    AbstractSolver,
+    Flattening,
+    Iterate,
+    Problem,
+    Watch,
+    exact_step,
+    steihaug_step,
+)
+from irlax.mdp import MDP
+from irlax.planning import Plan
+from irlax.precision import scope
+from irlax.progress import progress
+from irlax.rewards import AbstractReward, TabularReward
+from irlax.rewards.base import flat
+from irlax.typing import Float
+
+#: How far along a direction to look for the objective to turn up again, in units of the features.
+FAR = 30.0
+
+
+def matched(
+    mdp: MDP | Sequence[MDP],
+    reward: AbstractReward | Sequence[AbstractReward],
+    demonstrator: Any,
+    occupancy: Any,
+    start: Start,
+) -> tuple[tuple[AbstractReward, ...], tuple[Expert, ...]]:
+    """One reward and one expert for each MDP, all rewards with the same parameters."""
+    several = not isinstance(mdp, MDP)
+    mdps = list(mdp) if isinstance(mdp, Sequence) else [mdp]
+    for given in mdps:
+        if not isinstance(given, MDP):
+            raise TypeError(f"`mdp` must be an MDP or a list of them, but is a {type(given).__name__}.")
+
+    def one_for_each(name: str, things: Any) -> list[Any]:
+        if not several or things is None:
+            return [things] * len(mdps)
+        if not isinstance(things, (list, tuple)) or len(things) != len(mdps):
+            raise TypeError(f"With {len(mdps)} MDPs, `{name}` must be a list of as many.")
+        return list(things)
+
+    rewards = list(reward) if isinstance(reward, Sequence) else [reward] * len(mdps)
+    if len(rewards) != len(mdps):
+        raise TypeError(f"With {len(mdps)} MDPs, `reward` must be one reward, or a list of as many.")
+    for given in rewards:
+        if not isinstance(given, AbstractReward):
+            raise TypeError(
+                f"`reward` must be a reward to learn, such as LinearReward(features), but is a {type(given).__name__}."
+            )
+    bound = tuple(given.bind(mdp) for given, mdp in zip(rewards, mdps, strict=True))
+    if len({given.num_parameters for given in bound}) > 1:
+        raise ValueError("The rewards of several MDPs must share their parameters, but differ in how many they have.")
+    for given, problem in zip(bound, mdps, strict=True):
+        _refuse_reward_after_the_end(given, problem)
+    demonstrators = one_for_each("demos", demonstrator)
+    occupancies = one_for_each("occupancy", occupancy)
+    experts = [Expert.of(*parts, start) for parts in zip(mdps, demonstrators, occupancies, strict=True)]
+    return bound, tuple(experts)
+
+
+def minimised(
+    objectives: Sequence[AbstractObjective],
+    rewards: tuple[AbstractReward, ...],
+    experts: tuple[Expert, ...],
+    *,
+    method: str,
+    settings: tuple[tuple[str, Any], ...],
+    solver: AbstractSolver,
+    l2: float,
+    tol: float,
+    convex: bool,
+    plan: Callable[[MDP, AbstractReward], Plan],
+    gap: Callable[[Any], Float[np.ndarray, " K"]] | None,
+    held_out: Demonstrations | None,
+    shown: bool | None,
+    callback: Callable[[Iterate], None] | None,
+    missing_mass: float = 0.0,
+    extras: tuple[Extra, ...] = (),
+) -> TabularFit:
+    """Minimise the objectives together, then gather everything about the one θ that was found."""
+    began = time.perf_counter()
+    problem, first = posed(objectives, rewards, experts, l2)
+    with progress(method, getattr(solver, "max_steps", None), shown=shown) as bar:
+
+        def tell(iterate: Iterate) -> None:
+            bar.update(iterate.step, f"loss {iterate.loss:.6g}  gradient {iterate.gradient:.2g}")
+
+        listeners = (tell,) if callback is None else (tell, callback)
+        found = solver.minimise(problem, first, Watch(problem, tol, listeners))
+    status, certificate = _judged(problem, found.x, found.status, l2=l2, convex=convex)
+    theta = problem.flattening.unflatten(jnp.asarray(found.x / np.asarray(problem.scale)))
+    learned = tuple(reward.with_parameters(_on_host(theta)) for reward in rewards)
+    plans = tuple(plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
+    observed = all(expert.demos is not None for expert in experts)
+    plans_and_experts = list(zip(plans, experts, strict=True))
+    fit = TabularFit(
+        method=method,
+        settings=settings,
+        rewards=learned,
+        plans=plans,
+        experts=experts,
+        status=status,
+        feature_gap=None if gap is None else gap(theta),
+        certificate=certificate,
+        log_likelihood=sum(total_log_likelihood(*pair) for pair in plans_and_experts) if observed else None,
+        held_out_log_likelihood=None if held_out is None else _held_out(plans, experts, held_out),
+        history=History(
+            np.array([iterate.loss for iterate in found.history]),
+            np.array([iterate.gradient for iterate in found.history]),
+        ),
+        seconds=time.perf_counter() - began,
+        missing_mass=missing_mass,
+        extras=extras,
+    )
+    advice = "Pass `l2=` (say 1e-3) for a finite one." if status is Status.UNBOUNDED else ""
+    complain(status, advice or f"Its largest gradient is {certificate.gradient:.2g}, the tolerance {tol:.2g}.")
+    return fit
+
+
+def posed(
+    objectives: Sequence[AbstractObjective],
+    rewards: tuple[AbstractReward, ...],
+    experts: tuple[Expert, ...],
+    l2: float,
+) -> tuple[Problem, Float[np.ndarray, " K"]]:
+    """The problem in scaled parameters, and where it starts: at the reward's own parameters."""
+    weights = np.array([expert.weight for expert in experts])
+    scale = np.max([reward.scales(expert.mdp) for reward, expert in zip(rewards, experts, strict=True)], axis=0)
+    problem = Problem(
+        tuple(objectives),
+        jnp.asarray(weights / weights.sum()),
+        Flattening.of(rewards[0].parameters),
+        jnp.asarray(scale),
+        jnp.asarray(l2),
+    )
+    return problem, flat(rewards[0].parameters) * scale
+
+
+def _judged(
+    problem: Problem, x: Float[np.ndarray, " K"], status: Status, *, l2: float, convex: bool
+) -> tuple[Status, Certificate]:
+    """Whether an optimum was found, and how far it can be."""
+    loss, gradient = problem.value_and_gradient(x)
+    size, raw = problem.size(gradient), problem.raw_gradient(gradient)
+    if l2 > 0:
+        gap = float(raw @ raw) / (2 * l2) if convex else None
+        return status, Certificate(size, duality_gap=gap)
+    if not np.isfinite(loss) or len(x) > 10 * DENSE_HESSIAN:
+        return status, Certificate(size)
+    if len(x) <= DENSE_HESSIAN:
+        step, gain = exact_step(problem.hessian(x), gradient, np.inf)
+    else:
+        step, gain = steihaug_step(lambda v: problem.hessian_product(x, v), gradient, 1e6)
+    # At an optimum the next Newton step is tiny. Where the optimum is at infinity it stays as long as ever, however
+    # small the gradient has become, and the objective never turns up again.
+    length = np.abs(step).max(initial=0.0)
+    if length > 0.3:
+        _, beyond = problem.value_and_gradient(x + FAR * step / length)
+        slope = float(beyond @ step) / length
+        if np.isfinite(slope) and slope < 1e-7:
+            status = Status.UNBOUNDED
+    return status, Certificate(size, newton_decrement=gain)
+
+
+def _held_out(plans: tuple[Plan, ...], experts: tuple[Expert, ...], held_out: Demonstrations) -> float:
+    if len(experts) > 1 or not isinstance(held_out, Demonstrations):
+        raise TypeError("`held_out` must be Demonstrations, for a fit to one MDP.")
+    return total_log_likelihood(plans[0], Expert.of(experts[0].mdp, held_out, None, "mdp"))
+
+
+def _refuse_reward_after_the_end(reward: AbstractReward, mdp: MDP) -> None:
+    if mdp.terminal is None:
+        return
+    with scope():
+        probe = np.random.default_rng(0).normal(size=reward.num_parameters)
+        tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(probe))
+        paid = np.asarray(reward.fold(mdp)(tree)).T * np.asarray(mdp.available)
+    if reward.is_linear and np.abs(paid[np.asarray(mdp.terminal)]).max() > 0 and not _is_free_table(reward):
+        raise ValueError(
+            "discount = 1 with no horizon: features must be 0 in absorbing states, where a reward would be earned for "
+            "ever. Set those rows to 0, give a horizon, or discount."
+        )
+
+
+def _is_free_table(reward: AbstractReward) -> bool:
+    """A tabular reward's entries in absorbing states are free, have no effect, and stay at their start, 0."""
+    return isinstance(reward, TabularReward)
+
+
+def _on_host(tree: Any) -> Any:
+    return jax.tree.map(np.asarray, tree)
+
+
+def settings_of(estimator: eqx.Module, *names: str) -> tuple[tuple[str, Any], ...]:
+    """The named fields of an estimator, for its summary."""
+    shown = []
+    for name in names:
+        value = getattr(estimator, name)
+        shown.append((name, value if isinstance(value, (str, int, float)) else type(value).__name__))
+    return tuple(shown)

@@ -1,0 +1,120 @@
+"""Maximum Entropy inverse reinforcement learning: the non-causal ancestor, risk-seeking where the world is random."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax import checks
+from irlax.demos import Demonstrations
+from irlax.estimators.tabular.expert import Expert, Start
+from irlax.estimators.tabular.fit import TabularFit
+from irlax.estimators.tabular.fitting import matched, minimised, settings_of
+from irlax.estimators.tabular.objectives import PathMatching
+from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, SolverName, chosen
+from irlax.mdp import MDP
+from irlax.planning import Plan, path_plan
+from irlax.precision import scope
+from irlax.rewards import AbstractReward
+from irlax.rewards.base import flat
+from irlax.typing import Float
+
+
+class MaxEntIRL(eqx.Module):
+    r"""Infer a reward under which the demonstrated *paths* are likely. Primer, section 3.3; Ziebart et al. (2008).
+
+    A path has probability ∝ Π P(s'|s,a) · exp(return), given its start: the model credits the agent with
+    the luck of the draw. With deterministic dynamics this is `MCEIRL`; with random ones it is biased, and
+    is here to be compared with. A reward over (s, a, s') is matched on the transitions that were observed.
+
+    The arguments are those of `MCEIRL`, without the choice of objective.
+    """
+
+    solver: SolverName | AbstractSolver = "auto"
+    l2: float = 0.0
+    tol: float = 1e-8
+    start: Start = "auto"
+    progress: bool | None = None
+
+    def __check_init__(self) -> None:
+        checks.positive("l2", self.l2, zero=True)
+        checks.positive("tol", self.tol)
+        checks.one_of("start", self.start, ("auto", "demos", "mdp"))
+        chosen(self.solver, linear=True, num_parameters=1)
+
+    def fit(
+        self,
+        mdp: MDP | Sequence[MDP],
+        reward: AbstractReward | Sequence[AbstractReward],
+        demos: Any = None,
+        *,
+        occupancy: Any = None,
+        held_out: Demonstrations | None = None,
+        callback: Callable[[Iterate], None] | None = None,
+    ) -> TabularFit:
+        """Learn `reward`; see `MCEIRL.fit`. `feature_gap` is what the model *believes* it lacks."""
+        with scope():
+            rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
+            objectives = [_objective(*pair) for pair in zip(rewards, experts, strict=True)]
+            shares = np.array([expert.weight for expert in experts])
+            shares = shares / shares.sum()
+
+            def gap(theta: Any) -> Float[np.ndarray, " K"]:
+                terms = [share * flat(jax.grad(f)(theta)) for share, f in zip(shares, objectives, strict=True)]
+                return -np.sum(terms, axis=0)
+
+            linear = all(reward.is_linear for reward in rewards)
+            return minimised(
+                objectives,
+                rewards,
+                experts,
+                method="MaxEntIRL",
+                settings=settings_of(self, "l2"),
+                solver=chosen(self.solver, linear=linear, num_parameters=rewards[0].num_parameters),
+                l2=self.l2,
+                tol=self.tol,
+                convex=linear,
+                plan=_path,
+                gap=gap,
+                held_out=held_out,
+                shown=self.progress,
+                callback=callback,
+                missing_mass=max(expert.visits(warn=True)[1] for expert in experts),
+            )
+
+
+def _objective(reward: AbstractReward, expert: Expert) -> PathMatching:
+    visits = jnp.asarray(expert.visits(warn=False)[0])
+    unfolded = reward.unfold(expert.mdp)
+    by_transition = jax.eval_shape(unfolded, reward.parameters)[1]
+    if by_transition is None:
+        return PathMatching(expert.mdp, unfolded, visits, None)
+    return PathMatching(expert.mdp, unfolded, visits, _observed_transitions(expert, visits))
+
+
+def _observed_transitions(expert: Expert, visits: Any) -> Any:
+    """Discounted visits to each transition, aligned: the data's own where there are data, else the dynamics'."""
+    dynamics = expert.mdp.dynamics
+    if expert.demos is None:
+        return dynamics.over_next(visits) * dynamics.aligned_probs()
+    states, actions, after, weight = expert.transitions()
+    table = jnp.zeros((expert.mdp.num_states, expert.mdp.num_actions, expert.mdp.num_states))
+    seen = dynamics.align(table.at[states, actions, after].add(weight))
+    # A padded successor repeats another one's place; only possible transitions were observed.
+    seen = jnp.where(dynamics.aligned_probs() > 0, seen, 0)
+    # After a terminated episode, and in the unobserved tail of a truncated one, transitions follow the dynamics.
+    rest = visits - _by_action(expert, states, actions, weight)
+    return seen + dynamics.over_next(rest) * dynamics.aligned_probs()
+
+
+def _by_action(expert: Expert, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Any:
+    return jnp.zeros((expert.mdp.num_actions, expert.mdp.num_states)).at[actions, states].add(weight)
+
+
+def _path(mdp: MDP, reward: AbstractReward) -> Plan:
+    with scope():
+        plain, by_transition = reward.unfold(mdp)(reward.parameters)
+    return path_plan(mdp, plain.T) if by_transition is None else path_plan(mdp, reward.by_transition(mdp))

@@ -1,0 +1,147 @@
+"""Maximum causal entropy inverse reinforcement learning, with known dynamics."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax import checks
+from irlax.demos import Demonstrations
+from irlax.estimators.tabular.expert import Expert, Start
+from irlax.estimators.tabular.fit import Extra, TabularFit
+from irlax.estimators.tabular.fitting import matched, minimised, settings_of
+from irlax.estimators.tabular.objectives import AbstractObjective, FeatureMatching, Likelihood
+from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, SolverName, chosen
+from irlax.mdp import MDP
+from irlax.planning import Plan, soft_plan
+from irlax.planning.occupancy import visits_of
+from irlax.precision import scope
+from irlax.rewards import AbstractReward
+from irlax.rewards.base import flat
+from irlax.typing import Float
+
+ObjectiveName = Literal["feature-matching", "discounted-likelihood", "likelihood"]
+OBJECTIVES = ("feature-matching", "discounted-likelihood", "likelihood")
+
+
+class MCEIRL(eqx.Module):
+    r"""Infer a reward whose soft-optimal policy explains the demonstrations. Primer, section 3.
+
+    `objective` names what is optimised, per episode:
+
+    * "feature-matching": the dual $\mathbb{E}V_0 - \theta^\top f_D$, whose optimum matches the discounted
+      feature expectations of the demonstrator. Convex for linear rewards. Wants whole episodes.
+    * "discounted-likelihood": $\sum_t \gamma^t \log\pi_t(a_t|s_t)$, the Primer's definition.
+    * "likelihood": every observed choice counts once, though the agent plans with γ; what statisticians and
+      economists report. The likelihoods are not concave under stochastic dynamics, but take truncated
+      episodes and gaps.
+
+    `l2` adds ½·l2·‖θ‖²; "cv" chooses it by cross-validation over episodes. `tol` bounds the largest entry
+    of the gradient. `solver` is "newton", "lbfgs", "dual-ascent" (the Primer's Algorithm 1), "adam", or one
+    of their classes with its own settings; "auto" takes Newton for few parameters, L-BFGS for many and Adam
+    for networks. `start` says where the model starts: where the demonstrations do, when there are any
+    ("auto", "demos"), or as the MDP does ("mdp").
+    """
+
+    objective: ObjectiveName = "feature-matching"
+    solver: SolverName | AbstractSolver = "auto"
+    l2: float | Literal["cv"] = 0.0
+    tol: float = 1e-8
+    start: Start = "auto"
+    progress: bool | None = None
+
+    def __check_init__(self) -> None:
+        checks.one_of("objective", self.objective, OBJECTIVES)
+        if self.l2 != "cv":
+            checks.positive("l2", self.l2, zero=True)
+        checks.positive("tol", self.tol)
+        checks.one_of("start", self.start, ("auto", "demos", "mdp"))
+        chosen(self.solver, linear=True, num_parameters=1)
+
+    def fit(
+        self,
+        mdp: MDP | Sequence[MDP],
+        reward: AbstractReward | Sequence[AbstractReward],
+        demos: Any = None,
+        *,
+        occupancy: Any = None,
+        held_out: Demonstrations | None = None,
+        callback: Callable[[Iterate], None] | None = None,
+    ) -> TabularFit:
+        """Learn `reward`, starting from its current parameters.
+
+        The demonstrator is `Demonstrations`, a policy array or a plan (`demos`), or an occupancy
+        (`occupancy=`). With lists of MDPs and demonstrators one reward is learned from all of them, each in
+        proportion to its episodes. `held_out` demonstrations are scored, never learned from. `callback` is
+        told of every step.
+        """
+        with scope():
+            rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
+        extras = ()
+        estimator = self
+        if self.l2 == "cv":
+            from irlax.estimators.tabular.cross_validation import chosen_l2
+
+            best, table = chosen_l2(self, rewards, experts)
+            estimator = eqx.tree_at(lambda estimator: estimator.l2, self, best)
+            extras = (Extra("l2 by cross-validation", best), Extra("held-out log likelihood a choice", table))
+        with scope():
+            objectives, missing = estimator.objectives(rewards, experts)
+            linear = all(reward.is_linear for reward in rewards)
+            whole = all(expert.is_whole() for expert in experts)
+            return minimised(
+                objectives,
+                rewards,
+                experts,
+                method="MCEIRL",
+                settings=settings_of(estimator, "objective", "l2"),
+                solver=chosen(self.solver, linear=linear, num_parameters=rewards[0].num_parameters),
+                l2=float(estimator.l2),
+                tol=self.tol,
+                convex=linear and self.objective == "feature-matching",
+                plan=_soft,
+                gap=(lambda theta: feature_gap(theta, rewards, experts)) if whole else None,
+                held_out=held_out,
+                shown=self.progress,
+                callback=callback,
+                missing_mass=missing,
+                extras=extras,
+            )
+
+    def objectives(
+        self, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]
+    ) -> tuple[list[AbstractObjective], float]:
+        """What is minimised in each MDP, and the largest share of mass that is unobserved in any."""
+        objectives: list[AbstractObjective] = []
+        missing = 0.0
+        for reward, expert in zip(rewards, experts, strict=True):
+            folded = reward.fold(expert.mdp)
+            if self.objective == "feature-matching":
+                visits, unseen = expert.visits(warn=True)
+                missing = max(missing, unseen)
+                objectives.append(FeatureMatching(expert.mdp, folded, jnp.asarray(visits)))
+            else:
+                seen = expert.choices(discounted=self.objective == "discounted-likelihood")
+                arrays = (jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights))
+                objectives.append(Likelihood(expert.mdp, folded, *arrays))
+        return objectives, missing
+
+
+def _soft(mdp: MDP, reward: AbstractReward) -> Plan:
+    return soft_plan(mdp, reward.table(mdp))
+
+
+def feature_gap(
+    theta: Any, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]
+) -> Float[np.ndarray, " K"]:
+    r"""$\mathbb{E}_D[\sum\gamma^t\nabla r] - \mathbb{E}_\pi[\sum\gamma^t\nabla r]$, over all MDPs by their weight."""
+    total, weight = 0.0, sum(expert.weight for expert in experts)
+    for reward, expert in zip(rewards, experts, strict=True):
+        table, pull_back = jax.vjp(reward.fold(expert.mdp), theta)
+        plan = soft_plan(expert.mdp, table.T)
+        lacking = expert.visits(warn=False)[0] - visits_of(expert.mdp, plan)
+        total = total + expert.weight / weight * flat(pull_back(lacking)[0])
+    return np.asarray(total)

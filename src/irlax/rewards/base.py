@@ -1,0 +1,104 @@
+"""What a reward is to an estimator: parameters, and two functions of them.
+
+A user's reward stands apart from any MDP. Folded into one, it becomes a function from parameters to arrays
+that contains nothing else: `fold` gives E[r(s,a,S')], all that the causal model sees; `unfold` keeps the
+part that depends on s', which the path model exponentiates transition by transition.
+"""
+
+import abc
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from irlax.mdp import MDP, Dense
+from irlax.precision import StaysOnDevice, exact
+from irlax.typing import Array, Float
+
+#: A tree of arrays: one vector for linear and tabular rewards, the weights of a network for neural ones.
+Parameters = Any
+
+
+class AbstractFolded(StaysOnDevice):
+    """Parameters ↦ E[r(s,a,S') | s,a], action-major, in one MDP."""
+
+    @abc.abstractmethod
+    def __call__(self, parameters: Parameters) -> Float[Array, "A S"]:
+        """The expected reward of each action."""
+
+
+class AbstractUnfolded(StaysOnDevice):
+    """Parameters ↦ (the part of the reward that does not depend on s', and the aligned part that does)."""
+
+    @abc.abstractmethod
+    def __call__(self, parameters: Parameters) -> tuple[Float[Array, "A S"], Float[Array, "..."] | None]:
+        """The reward in two parts."""
+
+
+class AbstractReward(eqx.Module):
+    """A reward over s, (s, a) or (s, a, s') with parameters to learn."""
+
+    @property
+    @abc.abstractmethod
+    def parameters(self) -> Parameters:
+        """What is learned."""
+
+    @abc.abstractmethod
+    def with_parameters(self, parameters: Parameters) -> Self:
+        """The same reward at other parameters."""
+
+    @abc.abstractmethod
+    def bind(self, mdp: MDP) -> Self:
+        """The reward with parameters that fit `mdp`, or an error that says why it cannot have them."""
+
+    @abc.abstractmethod
+    def fold(self, mdp: MDP) -> AbstractFolded:
+        """Expected rewards in `mdp` as a function of the parameters."""
+
+    @abc.abstractmethod
+    def unfold(self, mdp: MDP) -> AbstractUnfolded:
+        """Rewards by transition in `mdp` as a function of the parameters."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the reward is linear in its parameters."""
+        return False
+
+    @property
+    def num_parameters(self) -> int:
+        """K."""
+        return int(sum(np.size(leaf) for leaf in jax.tree.leaves(self.parameters)))
+
+    @exact
+    def table(self, mdp: MDP) -> Float[Array, "S A"]:
+        """The expected reward E[r(s,a,S')] at the current parameters."""
+        bound = self.bind(mdp)
+        return bound.fold(mdp)(bound.parameters).T
+
+    @exact
+    def by_transition(self, mdp: MDP) -> Float[Array, "S A S"]:
+        """r(s,a,s') at the current parameters, for small problems."""
+        bound = self.bind(mdp)
+        # With every transition stored, the aligned layout is the table itself.
+        everywhere = Dense(jnp.ones((mdp.num_actions, mdp.num_states, mdp.num_states)))
+        dense = eqx.tree_at(lambda mdp: mdp.dynamics, mdp, everywhere)
+        plain, ahead = bound.unfold(dense)(bound.parameters)
+        whole = plain[..., None] if ahead is None else plain[..., None] + ahead
+        shape = (mdp.num_actions, mdp.num_states, mdp.num_states)
+        return jnp.swapaxes(jnp.broadcast_to(whole, shape), 0, 1)
+
+    @abc.abstractmethod
+    def parameter_names(self) -> list[str]:
+        """A name for each of the K parameters."""
+
+    @abc.abstractmethod
+    def scales(self, mdp: MDP) -> Float[np.ndarray, " K"]:
+        """The size of each parameter's effect on the reward: solvers divide by it, so that units do not matter."""
+
+
+def flat(parameters: Parameters) -> Float[np.ndarray, " K"]:
+    """All parameters as one vector, in C order."""
+    return np.asarray(ravel_pytree(parameters)[0], np.float64)

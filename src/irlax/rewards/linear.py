@@ -1,0 +1,126 @@
+"""Rewards linear in given features."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax import checks
+from irlax.mdp import MDP
+from irlax.precision import is_traced, scope
+from irlax.rewards.base import AbstractFolded, AbstractReward, AbstractUnfolded
+from irlax.typing import Array, Float
+
+
+class LinearReward(AbstractReward):
+    """r = θ · φ, for features [S,K], [S,A,K] or [S,A,S',K].
+
+    `names` label the K features in tables and messages.
+    """
+
+    features: Float[Array, "S *rest K"]
+    weights: Float[Array, " K"]
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, features: Any, weights: Any = None, *, names: Sequence[str] | None = None) -> None:
+        features = checks.as_floats("features", features)
+        if not 2 <= jnp.ndim(features) <= 4:
+            raise ValueError(
+                f"`features` must have shape (S, K), (S, A, K) or (S, A, S', K), but has {jnp.shape(features)}."
+            )
+        checks.finite("features", features)
+        num = features.shape[-1]
+        if num == 0:
+            raise ValueError("`features` must have at least one column.")
+        weights = np.zeros(num) if weights is None else checks.as_floats("weights", weights)
+        checks.has_shape("weights", weights, (num,), "(K,), one for each feature")
+        checks.finite("weights", weights)
+        if names is not None and len(names) != num:
+            raise ValueError(f"`names` must name each of the {num} features, but there are {len(names)}.")
+        self.features = features
+        self.weights = weights
+        self.names = tuple(f"θ{k}" for k in range(num)) if names is None else tuple(map(str, names))
+
+    @property
+    def parameters(self) -> Float[Array, " K"]:
+        return self.weights
+
+    def with_parameters(self, parameters: Float[Array, " K"]) -> Self:
+        return eqx.tree_at(lambda reward: reward.weights, self, parameters)
+
+    def bind(self, mdp: MDP) -> Self:
+        full = (mdp.num_states, mdp.num_actions, mdp.num_states)
+        wanted = full[: self.features.ndim - 1]
+        if self.features.shape[:-1] != wanted:
+            letters = ("S", "A", "S'")[: len(wanted)]
+            raise ValueError(
+                f"`features` must have shape ({', '.join(letters)}, K) = {(*wanted, self.features.shape[-1])} in "
+                f"this MDP, but has {self.features.shape}."
+            )
+        return self
+
+    def fold(self, mdp: MDP) -> "FoldedLinear":
+        with scope(self, mdp):
+            columns = jnp.moveaxis(jnp.asarray(self.features), -1, 0)
+            if columns.ndim == 2:
+                columns = columns[:, None, :]
+            elif columns.ndim == 3:
+                columns = columns.swapaxes(1, 2)
+            else:
+                columns = jax.lax.map(lambda column: mdp.dynamics.mean(mdp.dynamics.align(column)), columns)
+            return FoldedLinear(columns, mdp.num_actions)
+
+    def unfold(self, mdp: MDP) -> "UnfoldedLinear | PlainUnfolded":
+        if self.features.ndim < 4:
+            return PlainUnfolded(self.fold(mdp))
+        with scope(self, mdp):
+            columns = jnp.moveaxis(jnp.asarray(self.features), -1, 0)
+            return UnfoldedLinear(jax.lax.map(mdp.dynamics.align, columns), mdp.num_actions, mdp.num_states)
+
+    @property
+    def is_linear(self) -> bool:
+        return True
+
+    def parameter_names(self) -> list[str]:
+        return list(self.names)
+
+    def scales(self, mdp: MDP) -> Float[np.ndarray, " K"]:
+        if is_traced(self.features):
+            return np.ones(len(self.names))
+        largest = np.abs(self.features).reshape(-1, len(self.names)).max(axis=0)
+        return np.where(largest > 0, largest, 1.0)
+
+
+class FoldedLinear(AbstractFolded):
+    """θ · E[φ]."""
+
+    columns: Float[Array, "K A1 S"]
+    num_actions: int = eqx.field(static=True)
+
+    def __call__(self, parameters: Float[Array, " K"]) -> Float[Array, "A S"]:
+        reward = jnp.tensordot(parameters, self.columns, 1)
+        return jnp.broadcast_to(reward, (self.num_actions, reward.shape[-1]))
+
+
+class UnfoldedLinear(AbstractUnfolded):
+    """θ · φ(s,a,s'), aligned."""
+
+    columns: Float[Array, "K ..."]
+    num_actions: int = eqx.field(static=True)
+    num_states: int = eqx.field(static=True)
+
+    def __call__(self, parameters: Float[Array, " K"]) -> tuple[Float[Array, "A S"], Float[Array, "..."]]:
+        nothing = jnp.zeros((self.num_actions, self.num_states))
+        return nothing, jnp.tensordot(parameters, self.columns, 1)
+
+
+class PlainUnfolded(AbstractUnfolded):
+    """A reward that does not depend on s'."""
+
+    folded: AbstractFolded
+
+    def __call__(self, parameters: Any) -> tuple[Float[Array, "A S"], None]:
+        return self.folded(parameters), None

@@ -1,0 +1,186 @@
+"""Rewards computed by a network from what each state looks like (Maximum Entropy Deep IRL)."""
+
+from typing import Any, Literal, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from irlax import checks
+from irlax.mdp import MDP, AbstractDynamics
+from irlax.precision import scope
+from irlax.rewards.base import AbstractFolded, AbstractReward, AbstractUnfolded
+from irlax.rewards.linear import PlainUnfolded
+from irlax.rewards.tabular import Over
+from irlax.typing import Array, Float, PRNGKeyArray
+
+
+class NeuralReward(AbstractReward):
+    """A network of what each state looks like.
+
+    `observations` are [S, D], for a multilayer perceptron, or [S, height, width, channels], pictures, for a
+    convolution followed by one. Over "s" the network has one output; over "sa" one for each action
+    (`num_actions`); over "sas" it reads the observations of s and s' and has one output for each action.
+    Wulfmeier, Ondruska and Posner (2015).
+    """
+
+    network: "Network"
+    observations: Float[Array, "S ..."]
+    over: Over = eqx.field(static=True)
+    num_actions: int = eqx.field(static=True)
+    #: width, depth, channels and activation: what it takes to build the network again.
+    architecture: tuple[int, int, int, str] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        observations: Any,
+        *,
+        over: Over = "s",
+        num_actions: int = 1,
+        width: int = 64,
+        depth: int = 2,
+        channels: int = 16,
+        activation: Literal["tanh", "relu", "gelu"] = "tanh",
+        key: PRNGKeyArray,
+    ) -> None:
+        observations = checks.as_floats("observations", observations)
+        if jnp.ndim(observations) not in (2, 4):
+            raise ValueError(
+                f"`observations` must have shape (S, D) or (S, height, width, channels), but has "
+                f"{jnp.shape(observations)}."
+            )
+        checks.finite("observations", observations)
+        self.over = checks.one_of("over", over, ("s", "sa", "sas"))
+        self.num_actions = checks.count("num_actions", num_actions)
+        if over != "s" and num_actions == 1:
+            raise ValueError(f"A reward over {over!r} needs `num_actions=`, the number of actions of the MDP.")
+        self.architecture = (
+            checks.count("width", width),
+            checks.count("depth", depth, 0),
+            checks.count("channels", channels),
+            checks.one_of("activation", activation, ("tanh", "relu", "gelu")),
+        )
+        with scope():
+            self.observations = jnp.asarray(observations)
+            outputs = 1 if over == "s" else num_actions
+            self.network = Network(
+                observations.shape[1:],
+                outputs,
+                inputs=2 if over == "sas" else 1,
+                width=width,
+                depth=depth,
+                channels=channels,
+                activation=activation,
+                key=key,
+            )
+
+    @property
+    def parameters(self) -> Any:
+        return eqx.filter(self.network, eqx.is_inexact_array)
+
+    def with_parameters(self, parameters: Any) -> Self:
+        network = eqx.combine(parameters, eqx.filter(self.network, eqx.is_inexact_array, inverse=True))
+        return eqx.tree_at(lambda reward: reward.network, self, network)
+
+    def bind(self, mdp: MDP) -> Self:
+        if len(self.observations) != mdp.num_states:
+            raise ValueError(
+                f"`observations` must have one entry for each of the {mdp.num_states} states, but has "
+                f"{len(self.observations)}."
+            )
+        if self.over != "s" and self.num_actions != mdp.num_actions:
+            raise ValueError(f"`num_actions` must be {mdp.num_actions} in this MDP, but is {self.num_actions}.")
+        return self
+
+    def fold(self, mdp: MDP) -> "FoldedNeural":
+        static = eqx.filter(self.network, eqx.is_inexact_array, inverse=True)
+        return FoldedNeural(static, self.observations, mdp.dynamics, self.over)
+
+    def unfold(self, mdp: MDP) -> "UnfoldedNeural | PlainUnfolded":
+        if self.over != "sas":
+            return PlainUnfolded(self.fold(mdp))
+        static = eqx.filter(self.network, eqx.is_inexact_array, inverse=True)
+        return UnfoldedNeural(static, self.observations, mdp.dynamics)
+
+    def parameter_names(self) -> list[str]:
+        return [f"w{k}" for k in range(self.num_parameters)]
+
+    def scales(self, mdp: MDP) -> Float[np.ndarray, " K"]:
+        return np.ones(self.num_parameters)
+
+
+class Network(eqx.Module):
+    """An optional convolution, then a multilayer perceptron."""
+
+    convolutions: tuple[eqx.nn.Conv2d, ...]
+    perceptron: eqx.nn.MLP
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        outputs: int,
+        *,
+        inputs: int,
+        width: int,
+        depth: int,
+        channels: int,
+        activation: str,
+        key: PRNGKeyArray,
+    ) -> None:
+        first_key, second_key, perceptron_key = jr.split(key, 3)
+        convolutions, size = (), int(np.prod(shape))
+        if len(shape) == 3:
+            convolutions = (
+                eqx.nn.Conv2d(shape[2], channels, 3, padding="SAME", key=first_key),
+                eqx.nn.Conv2d(channels, channels, 3, padding="SAME", key=second_key),
+            )
+            size = channels * shape[0] * shape[1]
+        self.convolutions = convolutions
+        act = {"tanh": jnp.tanh, "relu": jax.nn.relu, "gelu": jax.nn.gelu}[activation]
+        self.perceptron = eqx.nn.MLP(inputs * size, outputs, width, depth, activation=act, key=perceptron_key)
+
+    def __call__(self, *observations: Float[Array, "..."]) -> Float[Array, " outputs"]:
+        return self.perceptron(jnp.concatenate([self.look(observation) for observation in observations]))
+
+    def look(self, observation: Float[Array, "..."]) -> Float[Array, " D"]:
+        """One observation as a vector."""
+        seen = jnp.asarray(observation)
+        if self.convolutions:
+            seen = jnp.moveaxis(seen, -1, 0)
+        for convolution in self.convolutions:
+            seen = jax.nn.relu(convolution(seen))
+        return seen.ravel()
+
+
+class FoldedNeural(AbstractFolded):
+    """The network at each state, averaged over next states where it depends on them."""
+
+    static: Network
+    observations: Float[Array, "S ..."]
+    dynamics: AbstractDynamics
+    over: Over = eqx.field(static=True)
+
+    def __call__(self, parameters: Any) -> Float[Array, "A S"]:
+        if self.over == "sas":
+            _, ahead = UnfoldedNeural(self.static, self.observations, self.dynamics)(parameters)
+            return self.dynamics.mean(ahead)
+        network = eqx.combine(parameters, self.static)
+        reward = jax.vmap(network)(self.observations).T
+        return jnp.broadcast_to(reward, (self.dynamics.num_actions, self.dynamics.num_states))
+
+
+class UnfoldedNeural(AbstractUnfolded):
+    """The network at each transition, aligned."""
+
+    static: Network
+    observations: Float[Array, "S ..."]
+    dynamics: AbstractDynamics
+
+    def __call__(self, parameters: Any) -> tuple[Float[Array, "A S"], Float[Array, "..."]]:
+        network = eqx.combine(parameters, self.static)
+        pairs = jax.vmap(lambda now: jax.vmap(lambda after: network(now, after))(self.observations))
+        by_pair = pairs(self.observations)
+        nothing = jnp.zeros((self.dynamics.num_actions, self.dynamics.num_states))
+        return nothing, self.dynamics.align(jnp.swapaxes(by_pair, 1, 2))

@@ -1,0 +1,96 @@
+"""Potential shaping: a reward that differs in what it pays when, not in what it wants."""
+
+from typing import Any, Self
+
+import jax.numpy as jnp
+import numpy as np
+
+from irlax import checks
+from irlax.mdp import MDP, AbstractDynamics
+from irlax.precision import is_traced
+from irlax.rewards.base import AbstractFolded, AbstractReward, AbstractUnfolded
+from irlax.typing import Array, Float, Scalar
+
+
+class ShapedReward(AbstractReward):
+    r"""$r(s,a,s') + \gamma\Phi(s') - \Phi(s)$: the base reward and the potential are learned together.
+
+    `potential` is [S], and `discount` must be the MDP's own: with another γ the shaping would change what
+    is optimal. Ng, Harada and Russell (1999); Primer, 4.4.3.
+    """
+
+    base: AbstractReward
+    potential: Float[Array, " S"]
+    discount: Scalar
+
+    def __init__(self, base: AbstractReward, potential: Any, discount: Any) -> None:
+        if not isinstance(base, AbstractReward):
+            raise TypeError(f"`base` must be a reward, but is a {type(base).__name__}.")
+        potential = checks.as_floats("potential", potential)
+        if jnp.ndim(potential) != 1:
+            raise ValueError(f"`potential` must have shape (S,), but has {jnp.shape(potential)}.")
+        checks.finite("potential", potential)
+        self.base = base
+        self.potential = potential
+        self.discount = checks.discount(discount)
+
+    @property
+    def parameters(self) -> tuple[Any, Float[Array, " S"]]:
+        return self.base.parameters, self.potential
+
+    def with_parameters(self, parameters: tuple[Any, Float[Array, " S"]]) -> Self:
+        base, potential = parameters
+        return type(self)(self.base.with_parameters(base), potential, self.discount)
+
+    def bind(self, mdp: MDP) -> Self:
+        checks.has_shape("potential", self.potential, (mdp.num_states,), "(S,)")
+        if not is_traced(self.discount, mdp.discount) and self.discount != mdp.discount:
+            raise ValueError(
+                f"The shaped reward has discount {self.discount}, but the MDP {mdp.discount}. Shaping keeps the "
+                f"optimum only at the MDP's own discount: pass `ShapedReward(base, potential, {mdp.discount})`."
+            )
+        return type(self)(self.base.bind(mdp), self.potential, self.discount)
+
+    def fold(self, mdp: MDP) -> "FoldedShaped":
+        return FoldedShaped(self.base.fold(mdp), mdp.dynamics, self.discount)
+
+    def unfold(self, mdp: MDP) -> "UnfoldedShaped":
+        return UnfoldedShaped(self.base.unfold(mdp), mdp.dynamics, self.discount)
+
+    @property
+    def is_linear(self) -> bool:
+        return self.base.is_linear
+
+    def parameter_names(self) -> list[str]:
+        return [*self.base.parameter_names(), *(f"Φ({s})" for s in range(len(self.potential)))]
+
+    def scales(self, mdp: MDP) -> Float[np.ndarray, " K"]:
+        return np.concatenate([self.base.scales(mdp), np.ones(mdp.num_states)])
+
+
+class FoldedShaped(AbstractFolded):
+    """E[r + γΦ(S') − Φ(s)]."""
+
+    base: AbstractFolded
+    dynamics: AbstractDynamics
+    discount: Scalar
+
+    def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> Float[Array, "A S"]:
+        base, potential = parameters
+        potential = jnp.asarray(potential)
+        return self.base(base) + self.discount * self.dynamics.backward(potential) - potential
+
+
+class UnfoldedShaped(AbstractUnfolded):
+    """r(s,a,s') + γΦ(s') − Φ(s), aligned."""
+
+    base: AbstractUnfolded
+    dynamics: AbstractDynamics
+    discount: Scalar
+
+    def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> tuple[Float[Array, "A S"], Float[Array, "..."]]:
+        base, potential = parameters
+        potential = jnp.asarray(potential)
+        plain, ahead = self.base(base)
+        gained = self.discount * self.dynamics.ahead(potential)
+        return plain - potential, gained if ahead is None else ahead + gained

@@ -1,0 +1,91 @@
+"""Rewards with one free parameter for each state, state–action or transition."""
+
+from typing import Any, Literal, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from irlax import checks
+from irlax.mdp import MDP, AbstractDynamics
+from irlax.rewards.base import AbstractFolded, AbstractReward, AbstractUnfolded
+from irlax.rewards.linear import PlainUnfolded
+from irlax.typing import Array, Float
+
+Over = Literal["s", "sa", "sas"]
+
+
+class TabularReward(AbstractReward):
+    """A reward of its own for every s ("s"), (s, a) ("sa") or (s, a, s') ("sas"), in C order.
+
+    `values` is the table, zero to begin with; its shape is known once the reward meets an MDP.
+    """
+
+    over: Over = eqx.field(static=True)
+    values: Float[Array, "S *rest"] | None
+
+    def __init__(self, over: Over, values: Any = None) -> None:
+        self.over = checks.one_of("over", over, ("s", "sa", "sas"))
+        if values is not None:
+            values = checks.as_floats("values", values)
+            if jnp.ndim(values) != len(over):
+                raise ValueError(
+                    f"`values` over {over!r} must have {len(over)} axes, but has shape {jnp.shape(values)}."
+                )
+            checks.finite("values", values)
+        self.values = values
+
+    @property
+    def parameters(self) -> Float[Array, "S *rest"]:
+        if self.values is None:
+            raise ValueError("This tabular reward has no values yet: `bind` it to an MDP first.")
+        return self.values
+
+    def with_parameters(self, parameters: Float[Array, "S *rest"]) -> Self:
+        return type(self)(self.over, parameters)
+
+    def bind(self, mdp: MDP) -> Self:
+        shape = (mdp.num_states, mdp.num_actions, mdp.num_states)[: len(self.over)]
+        if self.values is None:
+            return type(self)(self.over, np.zeros(shape))
+        checks.has_shape("values", self.values, shape, f"the table over {self.over!r} of this MDP")
+        return self
+
+    def fold(self, mdp: MDP) -> "FoldedTable":
+        return FoldedTable(mdp.dynamics, self.over)
+
+    def unfold(self, mdp: MDP) -> "UnfoldedTable | PlainUnfolded":
+        return UnfoldedTable(mdp.dynamics) if self.over == "sas" else PlainUnfolded(self.fold(mdp))
+
+    @property
+    def is_linear(self) -> bool:
+        return True
+
+    def parameter_names(self) -> list[str]:
+        return [f"r({', '.join(map(str, index))})" for index in np.ndindex(jnp.shape(self.parameters))]
+
+    def scales(self, mdp: MDP) -> Float[np.ndarray, " K"]:
+        return np.ones(self.bind(mdp).num_parameters)
+
+
+class FoldedTable(AbstractFolded):
+    """The table, averaged over next states where it depends on them."""
+
+    dynamics: AbstractDynamics
+    over: Over = eqx.field(static=True)
+
+    def __call__(self, parameters: Float[Array, "S *rest"]) -> Float[Array, "A S"]:
+        if self.over == "sas":
+            return self.dynamics.mean(self.dynamics.align(parameters))
+        reward = parameters if self.over == "s" else parameters.T
+        return jnp.broadcast_to(reward, (self.dynamics.num_actions, self.dynamics.num_states))
+
+
+class UnfoldedTable(AbstractUnfolded):
+    """The table over (s, a, s'), aligned."""
+
+    dynamics: AbstractDynamics
+
+    def __call__(self, parameters: Float[Array, "S A S"]) -> tuple[Float[Array, "A S"], Float[Array, "..."]]:
+        nothing = jnp.zeros((self.dynamics.num_actions, self.dynamics.num_states))
+        return nothing, self.dynamics.align(parameters)

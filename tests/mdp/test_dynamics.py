@@ -1,0 +1,164 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from irlax.mdp import Dense, Deterministic, Successors
+from tests.problems import NATURES, STORES, A, S, T, as_mdp, assert_equal, random_policy, random_problem
+
+CASES = [(store, nature, masked) for store in STORES for nature in NATURES for masked in (False, True)]
+
+
+def case(store, nature, masked):
+    problem = random_problem(1, nature, masked=masked)
+    return problem, as_mdp(problem, store).dynamics
+
+
+def existing_only(problem, table):
+    """What the dynamics say of actions that do not exist is no one's business."""
+    return np.where(problem.available, table, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("store", "nature", "kind"),
+    [
+        ("dense", "stochastic", Dense),
+        ("dense", "deterministic", Dense),
+        ("successors", "stochastic", Successors),
+        ("successors", "deterministic", Deterministic),
+        ("scipy", "stochastic", Successors),
+        ("scipy", "deterministic", Deterministic),
+    ],
+)
+def test_each_store_has_its_class_and_sparse_deterministic_ones_keep_no_probabilities(store, nature, kind):
+    assert type(case(store, nature, False)[1]) is kind
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_push_is_the_adjoint_of_expect(store, nature, masked):
+    _, dynamics = case(store, nature, masked)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        value, mass = rng.normal(size=S), rng.normal(size=(S, A))
+        assert_equal(dynamics.push(mass) @ value, (mass * dynamics.expect(value)).sum())
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_expect_is_the_mean_over_next_states(store, nature, masked):
+    problem, dynamics = case(store, nature, masked)
+    value = np.random.default_rng(2).normal(size=S)
+    expected = [[problem.transitions[s, a] @ value for a in range(A)] for s in range(S)]
+    assert_equal(existing_only(problem, dynamics.expect(value)), existing_only(problem, expected))
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_push_lands_mass_where_transitions_lead(store, nature, masked):
+    problem, dynamics = case(store, nature, masked)
+    mass = np.random.default_rng(3).random((S, A)) * problem.available
+    expected = sum(mass[s, a] * problem.transitions[s, a] for s in range(S) for a in range(A))
+    assert_equal(dynamics.push(mass), expected)
+    assert_equal(dynamics.push(mass).sum(), mass.sum())
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_dense_and_scipy_forms_hold_the_given_transitions(store, nature, masked):
+    problem, dynamics = case(store, nature, masked)
+    exists = problem.available[..., None]
+    expected = np.where(exists, problem.transitions, 0)
+    assert_equal(np.where(exists, dynamics.to_dense(), 0), expected)
+    for a, matrix in enumerate(dynamics.to_scipy()):
+        assert matrix.shape == (S, S)
+        assert_equal(np.where(exists[:, a], matrix.toarray(), 0), expected[:, a])
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_matrix_mixes_actions_by_the_policy(store, nature, masked):
+    problem, dynamics = case(store, nature, masked)
+    policy = random_policy(problem, 0, stationary=True)
+    with jax.enable_x64(True):
+        chain = dynamics.matrix(jnp.asarray(policy.T))
+    expected = [sum(policy[s, a] * problem.transitions[s, a] for a in range(A)) for s in range(S)]
+    assert_equal(chain, expected)
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_entropy_of_next_states(store, nature, masked):
+    problem, dynamics = case(store, nature, masked)
+    with jax.enable_x64(True):
+        entropy = np.asarray(dynamics.entropy()).T
+    probs = problem.transitions
+    expected = -(probs * np.log(np.where(probs > 0, probs, 1))).sum(axis=-1)
+    assert_equal(existing_only(problem, entropy), existing_only(problem, expected))
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_means_over_transitions_weigh_each_outcome_by_its_probability(store, nature, masked):
+    problem, dynamics = case(store, nature, masked)
+    table = np.random.default_rng(4).normal(size=(S, A, S))
+    with jax.enable_x64(True):
+        aligned = dynamics.align(table)
+        mean, log_mean_exp = dynamics.mean(aligned), dynamics.log_mean_exp(aligned)
+    expected = (problem.transitions * table).sum(axis=-1)
+    assert_equal(existing_only(problem, mean.T), existing_only(problem, expected))
+    expected = np.log((problem.transitions * np.exp(table)).sum(axis=-1))
+    assert_equal(existing_only(problem, log_mean_exp.T), existing_only(problem, expected))
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_tilted_transitions_are_reweighted_and_impossible_ones_stay_impossible(store):
+    problem, dynamics = case(store, "stochastic", False)
+    assert problem.transitions[0, 0, 2] == 0
+    table = np.random.default_rng(5).normal(size=(S, A, S))
+    # exp overflows here, where the probability is 0.
+    table[0, 0, 2] = 1e4
+    with jax.enable_x64(True):
+        tilted = dynamics.tilt(dynamics.align(table))
+    table[0, 0, 2] = 0
+    assert_equal(tilted.to_dense(), problem.transitions * np.exp(table))
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_probability_looks_up_one_transition(store, nature, masked):
+    problem, dynamics = case(store, nature, masked)
+    s, a, after = (index.ravel() for index in np.indices((S, A, S)))
+    exists = problem.available[s, a]
+    s, a, after = s[exists], a[exists], after[exists]
+    with jax.enable_x64(True):
+        found = dynamics.probability(s, a, after)
+    assert_equal(found, problem.transitions[s, a, after])
+
+
+@pytest.mark.parametrize(("store", "nature", "masked"), CASES)
+def test_inversion_gives_each_next_state_its_share_of_the_unit_interval(store, nature, masked):
+    problem, dynamics = case(store, nature, masked)
+    num = 1000
+    uniform = (np.arange(num) + 0.5) / num
+    for s, a in np.argwhere(problem.available):
+        with jax.enable_x64(True):
+            after = dynamics.sample(np.full(num, s), np.full(num, a), jnp.asarray(uniform))
+        share = np.bincount(np.asarray(after), minlength=S) / num
+        assert np.abs(share - problem.transitions[s, a]).max() <= 1.5 / num
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("row", [[0.0, 0.4, 0.6], [0.4, 0.0, 0.6], [0.4, 0.6, 0.0]])
+def test_inversion_never_finds_an_impossible_state_even_at_the_ends(store, row):
+    transitions = random_problem(1).transitions.copy()
+    transitions[1, 1] = row
+    dynamics = as_mdp(random_problem(1)._replace(transitions=transitions), store).dynamics
+    ends = np.array([0.0, 0.4, np.nextafter(1, 0)])
+    with jax.enable_x64(True):
+        after = np.asarray(dynamics.sample(np.full(3, 1), np.full(3, 1), jnp.asarray(ends)))
+    assert (np.array(row)[after] > 0).all()
+
+
+def test_operators_follow_a_policy_through_time():
+    """Pushing T times is the same as the T-step law of the chain, whatever the store."""
+    problem = random_problem(3)
+    policy = random_policy(problem, 3)
+    for store in STORES:
+        dynamics, mass, chain = as_mdp(problem, store).dynamics, problem.initial, np.eye(S)
+        for t in range(T):
+            mass = dynamics.push(mass[:, None] * policy[t])
+            chain = chain @ np.einsum("sa,sat->st", policy[t], problem.transitions)
+        assert_equal(mass, problem.initial @ chain)
