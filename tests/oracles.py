@@ -280,7 +280,7 @@ def iterated(model, problem, reward, num_sweeps):
 
 
 def soft_fixed_point_in_long_double(problem, reward):
-    """V* of a soft problem at γ < 1 over rewards [S, A], far beyond float64, and a bound on its own error.
+    """V* of a soft problem at γ < 1 over rewards [S, A], beyond float64, and a bound on its own error.
 
     Newton with residuals in extended precision: the linear solves are in float64, but the point at which
     they find nothing left to correct is set by the residual alone.
@@ -309,21 +309,24 @@ def stationary_occupancy(problem, policy, num_steps):
     return total
 
 
-def recursive_logit(edges, pay, end):
-    """V = log z of the recursive logit, z = Mz + b: M(s, s') = exp(pay) on each edge, b = 1 at the end.
+def edge_matrix(edges, pay, num_states):
+    """M(s, s') = Σ exp(pay) over the edges s → s', sparse."""
+    entries = (np.exp(pay), (edges[:, 0], edges[:, 1]))
+    return sp.csc_array(sp.coo_array(entries, shape=(num_states, num_states)))
 
-    `edges` lists (s, s'), and none leaves the end. Fosgerau, Frejinger and Karlström (2013).
+
+def recursive_logit(matrix, end):
+    """V = log z of the recursive logit, z = Mz + b with b = 1 at the end, which M does not leave.
+
+    Fosgerau, Frejinger and Karlström (2013).
     """
-    size = int(np.max(edges)) + 1
-    matrix = sp.csc_array((np.exp(pay), (edges[:, 0], edges[:, 1])), shape=(size, size))
+    size = matrix.shape[0]
     system = sp.csc_array(sp.eye_array(size) - matrix)
     return np.log(scipy.sparse.linalg.spsolve(system, np.eye(size)[end]))
 
 
-def spectral_radius(edges, pay):
-    """ρ(M) of the recursive logit: on a connected graph z exists exactly when this is below 1."""
-    size = int(np.max(edges)) + 1
-    matrix = sp.csc_array((np.exp(pay), (edges[:, 0], edges[:, 1])), shape=(size, size))
+def spectral_radius(matrix):
+    """ρ(M): where all states are connected, z exists exactly when this is below 1."""
     return np.abs(np.linalg.eigvals(matrix.toarray())).max()
 
 

@@ -4,7 +4,19 @@ Start with an `MDP`, plan in it with `soft_plan`, and read `README.md` for the r
 """
 
 from irlax import envs
+from irlax.analysis import (
+    epic_distance,
+    identify,
+    is_decomposable,
+    linked_components,
+    regret,
+    same_hard_policy,
+    same_soft_policy,
+    shape,
+)
 from irlax.demos import Demonstrations, log_likelihood, rollout, trajectory_log_likelihood
+from irlax.estimators.base import Status, UnfinishedWarning
+from irlax.estimators.tabular import LBFGS, MCEIRL, Adam, DualAscent, MaxEntIRL, Newton
 from irlax.mdp import MDP
 from irlax.planning import (
     Plan,
@@ -21,24 +33,45 @@ from irlax.planning import (
     transition_entropy,
     visits,
 )
+from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "LBFGS",
+    "MCEIRL",
     "MDP",
+    "Adam",
     "Demonstrations",
+    "DualAscent",
+    "LinearReward",
+    "MaxEntIRL",
+    "NeuralReward",
+    "Newton",
     "Plan",
+    "ShapedReward",
+    "Status",
+    "TabularReward",
+    "UnfinishedWarning",
     "believed_occupancy",
     "causal_entropy",
     "conditional_entropy",
     "envs",
+    "epic_distance",
     "expected_return",
     "feature_expectations",
     "hard_plan",
+    "identify",
+    "is_decomposable",
+    "linked_components",
     "log_likelihood",
     "occupancy",
     "path_plan",
+    "regret",
     "rollout",
+    "same_hard_policy",
+    "same_soft_policy",
+    "shape",
     "soft_plan",
     "trajectory_entropy",
     "trajectory_log_likelihood",

@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from irlax import checks
 LARGEST = 64 * 2**30
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _ENCRYPTED = 0x1
+_LAST_LETTER = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)
 
 
 def existing_file(path: str | os.PathLike[str], suffixes: Sequence[str]) -> Path:
@@ -69,6 +71,12 @@ def unreadable(path: Path, kind: str) -> Iterator[None]:
         raise ValueError(f"{path} cannot be read as {kind}: {reason}. Is it damaged, or of another format?") from None
 
 
+def in_file(path: Path, error: TypeError | ValueError) -> TypeError | ValueError:
+    """The error with the name of the file, unless it is there already."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(str(error) if str(path) in str(error) else f"{path}: {error}")
+
+
 def fits_in_memory(path: Path, num_bytes: int, advice: str = "") -> None:
     """Refuse what would not fit, before it is unpacked."""
     limit = min(LARGEST, _machine_memory())
@@ -88,7 +96,7 @@ def _machine_memory() -> int:
 
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write named arrays to an .npz archive; what is None is left out."""
-    present = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    present: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
     for name, array in present.items():
         if array.dtype.hasobject:
             raise TypeError(
@@ -137,10 +145,18 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
             # The checksum is compared only when the end has been read.
             if file.read(1):
                 raise ValueError(f"{member.filename} is longer than it declares")
+    if array.dtype.kind == "U" and not _is_text(array):
+        raise ValueError(f"{member.filename} holds letters that do not exist")
     return array
 
 
-def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
+def _is_text(array: np.ndarray) -> bool:
+    """Whether all letters are Unicode: NumPy keeps four bytes for each and does not look at them."""
+    letters = np.atleast_1d(array.astype(array.dtype.newbyteorder("="))).ravel().view(np.uint32)
+    return not ((letters > _LAST_LETTER) | ((letters >= _SURROGATES[0]) & (letters <= _SURROGATES[1]))).any()
+
+
+def _check_header(file: Any, member: zipfile.ZipInfo) -> None:
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"{member.filename} has the unknown array format {version}")

@@ -133,10 +133,13 @@ def test_inversion_gives_each_next_state_its_share_of_the_unit_interval(store, n
     problem, dynamics = case(store, nature, masked)
     num = 1000
     uniform = (np.arange(num) + 0.5) / num
-    for s, a in np.argwhere(problem.available):
-        with jax.enable_x64(True):
-            after = dynamics.sample(np.full(num, s), np.full(num, a), jnp.asarray(uniform))
-        share = np.bincount(np.asarray(after), minlength=S) / num
+    states, actions = np.nonzero(problem.available)
+    with jax.enable_x64(True):
+        after = dynamics.sample(
+            np.repeat(states, num), np.repeat(actions, num), jnp.asarray(np.tile(uniform, len(states)))
+        )
+    for s, a, found in zip(states, actions, np.asarray(after).reshape(-1, num), strict=True):
+        share = np.bincount(found, minlength=S) / num
         assert np.abs(share - problem.transitions[s, a]).max() <= 1.5 / num
 
 

@@ -47,7 +47,7 @@ def test_trajectory_entropy_is_transition_plus_causal_entropy(nature, discount, 
     np.testing.assert_allclose(transition_entropy(mdp, policy) + causal_entropy(mdp, policy), together, rtol=1e-10)
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 5])
+@pytest.mark.parametrize("horizon", [1, 5])
 def test_entropies_at_every_horizon(horizon):
     problem = random_problem(62, discount=1.0, horizon=horizon)
     mdp, policy = as_mdp(problem), random_policy(problem, 62)
@@ -57,7 +57,7 @@ def test_entropies_at_every_horizon(horizon):
 
 
 @pytest.mark.parametrize("horizon", [T, None])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_who_sees_later_states_is_less_surprised_by_actions(horizon, seed):
     problem = random_problem(seed, discount=0.9, horizon=horizon)
     mdp, policy = as_mdp(problem), random_policy(problem, seed, stationary=horizon is None)

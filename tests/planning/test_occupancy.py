@@ -95,8 +95,7 @@ def test_mass_flows_into_a_state_as_it_starts_there_or_is_pushed_there(horizon):
             assert_equal(after.sum(axis=1), 0.9 * mdp.dynamics.push(before))
 
 
-@pytest.mark.parametrize("horizon", [T, None])
-@pytest.mark.parametrize("model", [soft_plan, path_plan, hard_plan])
+@pytest.mark.parametrize(("model", "horizon"), [(soft_plan, T), (soft_plan, None), (path_plan, T), (hard_plan, None)])
 def test_a_plan_stands_for_its_policy(model, horizon):
     problem = random_problem(55, horizon=horizon)
     mdp, reward = as_mdp(problem, "successors"), random_reward(55)

@@ -29,8 +29,8 @@ def test_soft_plan_is_the_literal_recursion(nature, discount, masked, store):
         q, value = oracles.plan("soft", problem, reward)
         assert_equal(plan.q, q)
         assert_equal(plan.value, value)
-        assert_equal(plan.log_policy, q - value[..., None])
-        assert_equal(plan.policy, np.exp(q - value[..., None]))
+    assert_equal(plan.log_policy, q - value[..., None])
+    assert_equal(plan.policy, np.exp(q - value[..., None]))
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 5])

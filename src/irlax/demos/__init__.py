@@ -1,7 +1,22 @@
-"""Demonstrations: their store, their simulation, their likelihood."""
+"""Demonstrations: their store, their files, their statistics, their simulation, their likelihood."""
 
 from irlax.demos.demonstrations import Demonstrations
+from irlax.demos.files import read_demos, write_demos
 from irlax.demos.likelihood import log_likelihood, trajectory_log_likelihood
 from irlax.demos.rollout import rollout
+from irlax.demos.statistics import DemoStatistics, Endings
+from irlax.demos.streaming import statistics_from_parquet
+from irlax.demos.trajectories import Trajectory
 
-__all__ = ["Demonstrations", "log_likelihood", "rollout", "trajectory_log_likelihood"]
+__all__ = [
+    "DemoStatistics",
+    "Demonstrations",
+    "Endings",
+    "Trajectory",
+    "log_likelihood",
+    "read_demos",
+    "rollout",
+    "statistics_from_parquet",
+    "trajectory_log_likelihood",
+    "write_demos",
+]

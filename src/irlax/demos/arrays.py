@@ -10,7 +10,7 @@ from irlax.demos.demonstrations import Demonstrations, from_rows
 
 
 def from_arrays(
-    states: Any, actions: Any, lengths: Any, next_states: Any, terminated: Any, weights: Any
+    states: Any, actions: Any, *, lengths: Any, next_states: Any, terminated: Any, weights: Any
 ) -> Demonstrations:
     """From arrays [N, L], of which row k is an episode, as long as `lengths[k]` says."""
     states, actions = checks.as_integers("states", states), checks.as_integers("actions", actions)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Beyond this a float64 no longer holds every whole number.
 _WHOLE_FLOATS = 2.0**53
+#: So that one more than a time still fits 64 bits.
+LARGEST = 2**62
 #: Labels are stored at the width of the longest.
 _LABEL_BYTES = 2**30
 
@@ -55,8 +57,15 @@ def integers(name: Any, column: "pa.Array", first_row: int = 0) -> Int[np.ndarra
     values = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind == "f":
         values = _whole(name, values, first_row)
-    wrong = (values < 0) | (values > np.iinfo(np.int64).max)
-    _refuse(name, values, wrong, first_row, "must hold whole numbers from 0 on", "Number the values 0, 1, 2, ….")
+    wrong = (values < 0) | (values > LARGEST)
+    _refuse(
+        name,
+        values,
+        wrong,
+        first_row=first_row,
+        rule="must hold whole numbers from 0 on",
+        advice="Number the values 0, 1, 2, ….",
+    )
     return values.astype(np.int64, copy=False)
 
 
@@ -72,7 +81,9 @@ def truths(name: Any, column: "pa.Array", first_row: int = 0) -> Bool[np.ndarray
             f"Column `{name}` must hold true or false (or 1 or 0), but holds {_described(column, first_row)}."
         )
     values = column.to_numpy(zero_copy_only=False)
-    _refuse(name, values, (values != 0) & (values != 1), first_row, "must hold true or false (or 1 or 0)", "")
+    _refuse(
+        name, values, (values != 0) & (values != 1), first_row=first_row, rule="must hold true or false (or 1 or 0)"
+    )
     return values == 1
 
 
@@ -85,13 +96,21 @@ def weights(name: Any, column: "pa.Array", first_row: int = 0) -> Float[np.ndarr
         raise TypeError(f"Column `{name}` must hold numbers, but holds {_described(column, first_row)}.")
     values = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     wrong = ~np.isfinite(values) | (values < 0)
-    _refuse(name, values, wrong, first_row, "must hold finite weights, none below 0", "A weight of 0 leaves one out.")
+    _refuse(
+        name,
+        values,
+        wrong,
+        first_row=first_row,
+        rule="must hold finite weights, none below 0",
+        advice="A weight of 0 leaves one out.",
+    )
     return values
 
 
 def labels(name: Any, column: "pa.Array", first_row: int = 0) -> "pa.Array":
     """What the user calls the episodes: whole numbers or text, as Arrow integers or strings."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     column, types = decoded(name, column, first_row), pa.types
     if types.is_integer(column.type):
@@ -103,7 +122,13 @@ def labels(name: Any, column: "pa.Array", first_row: int = 0) -> "pa.Array":
             f"Column `{name}` must name episodes by whole numbers or text, but holds {_described(column, first_row)}. "
             f"Convert it, for example with `.astype(str)`."
         )
-    return column.cast(pa.large_string())
+    column = column.cast(pa.large_string())
+    empty = pc.call_function("equal", [column, pa.scalar("", pa.large_string())]).to_numpy(zero_copy_only=False)
+    if empty.any():
+        raise ValueError(
+            f"Column `{name}` must name every episode, but row {first_row + int(np.argmax(empty))} has an empty name."
+        )
+    return column
 
 
 def label_array(name: Any, distinct: "pa.Array") -> np.ndarray:
@@ -149,11 +174,18 @@ READERS: dict[str, Callable[[Any, Any, int], Any]] = {
 def _whole(name: Any, values: np.ndarray, first_row: int) -> Int[np.ndarray, " n"]:
     values = values.astype(np.float64, copy=False)
     wrong = ~(np.abs(values) < _WHOLE_FLOATS) | (values != np.round(values))
-    _refuse(name, values, wrong, first_row, "must hold whole numbers", "Round it, or number the values 0, 1, 2, ….")
+    _refuse(
+        name,
+        values,
+        wrong,
+        first_row=first_row,
+        rule="must hold whole numbers",
+        advice="Round it, or number the values 0, 1, 2, ….",
+    )
     return values.astype(np.int64)
 
 
-def _refuse(name: Any, values: np.ndarray, wrong: np.ndarray, first_row: int, rule: str, advice: str) -> None:
+def _refuse(name: Any, values: np.ndarray, wrong: np.ndarray, *, first_row: int, rule: str, advice: str = "") -> None:
     if wrong.any():
         place = int(np.argmax(wrong))
         raise ValueError(f"Column `{name}` {rule}, but row {first_row + place} has {values[place]}. {advice}".strip())

@@ -7,6 +7,7 @@ import equinox as eqx
 import numpy as np
 
 from irlax import checks
+from irlax.demos.columns import LARGEST
 from irlax.mdp import MDP
 from irlax.typing import Bool, Float, Int, Shaped
 
@@ -59,7 +60,9 @@ class Demonstrations(eqx.Module):
         """
         from irlax.demos.arrays import from_arrays
 
-        return from_arrays(states, actions, lengths, next_states, terminated, weights)
+        return from_arrays(
+            states, actions, lengths=lengths, next_states=next_states, terminated=terminated, weights=weights
+        )
 
     @classmethod
     def from_episodes(
@@ -231,18 +234,11 @@ def from_rows(
     if (lengths < 1).any():
         raise ValueError(f"Every episode needs at least one step, but episodes {checks.places(lengths < 1)} have none.")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    terminated = np.asarray(terminated)
-    if terminated.dtype != bool:
-        raise TypeError(f"`terminated` must be true or false for each episode, but has dtype {terminated.dtype}.")
-    if terminated.shape not in ((), lengths.shape):
-        raise ValueError(
-            f"`terminated` must be one truth or one per episode, {lengths.shape}, but is {terminated.shape}."
-        )
     clock = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
     return Demonstrations(
         actions=_from_zero("actions", actions) if actions.dtype.kind in "iu" else actions,
         offsets=offsets,
-        terminated=np.broadcast_to(terminated, lengths.shape).copy(),
+        terminated=_checked_truths(terminated, lengths),
         times=clock if times is None else _increasing(_from_zero("times", times), clock),
         weights=np.ones(len(lengths)) if weights is None else _checked_weights(weights, lengths),
         states=None if states is None else _from_zero("states", states),
@@ -257,6 +253,8 @@ def _from_zero(name: str, array: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]
     array = array.astype(np.int64)
     if (array < 0).any():
         raise ValueError(f"`{name}` must not be negative, but is at rows {checks.places(array < 0)}.")
+    if (array > LARGEST).any():
+        raise ValueError(f"`{name}` must not exceed 2⁶², but does at rows {checks.places(array > LARGEST)}.")
     return array
 
 
@@ -267,6 +265,17 @@ def _increasing(times: Int[np.ndarray, " n"], clock: Int[np.ndarray, " n"]) -> I
             f"`times` must increase within an episode, but does not from rows {checks.places(stuck)} to the next."
         )
     return times
+
+
+def _checked_truths(terminated: Any, lengths: Int[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
+    terminated = np.asarray(terminated)
+    if terminated.dtype != bool:
+        raise TypeError(f"`terminated` must be true or false for each episode, but has dtype {terminated.dtype}.")
+    if terminated.shape not in ((), lengths.shape):
+        raise ValueError(
+            f"`terminated` must be one truth or one per episode, {lengths.shape}, but is {terminated.shape}."
+        )
+    return np.broadcast_to(terminated, lengths.shape).copy()
 
 
 def _checked_weights(weights: Any, lengths: Int[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +56,7 @@ def read_demos(
     try:
         demos = _read_csv(path, names) if path.suffix.lower() == ".csv" else _read_parquet(path, names)
     except (TypeError, ValueError) as error:
-        raise _in_file(path, error) from None
+        raise storage.in_file(path, error) from None
     numbered = demos.labels is not None and np.array_equal(demos.labels, np.arange(demos.num_episodes))
     return dataclasses.replace(demos, labels=None) if numbered else demos
 
@@ -111,7 +110,7 @@ def _read_parquet(path: Path, names: panel.Columns) -> Demonstrations:
     with storage.unreadable(path, "a Parquet file"):
         table: pa.Table = file.read(columns=wanted)
         table.validate(full=True)
-    return panel.demonstrations(names, _column_of(table))
+    return panel.demonstrations(names, table.column)
 
 
 def checked_names(names: panel.Columns, present: list[str]) -> panel.Columns:
@@ -121,25 +120,19 @@ def checked_names(names: panel.Columns, present: list[str]) -> panel.Columns:
     return names
 
 
-def _column_of(table: "pa.Table") -> Callable[[Any], Any]:
-    return lambda name: table.column(name)
-
-
 def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
     import pandas as pd
 
     kind = "a CSV file"
-    with storage.unreadable(path, kind), warnings.catch_warnings():
-        # pandas warns, and goes on, when a row has more cells than the heading.
-        warnings.simplefilter("error", pd.errors.ParserWarning)
+    with storage.unreadable(path, kind):
         heading = pd.read_csv(path, header=None, nrows=1, dtype=str, na_filter=False, encoding="utf-8")
     names = checked_names(names, heading.iloc[0].tolist())
     missing = {name: [""] if name == names.episode else _MISSING for name in names.names.values()}
     with storage.unreadable(path, kind), warnings.catch_warnings():
+        # A row with more cells than the heading is met with a warning, and in silence if `usecols` is given.
         warnings.simplefilter("error", pd.errors.ParserWarning)
         frame = pd.read_csv(
             path,
-            usecols=list(names.names.values()),
             index_col=False,
             dtype={names.episode: str},
             keep_default_na=False,
@@ -148,7 +141,8 @@ def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
             encoding="utf-8",
             **_exact_floats(),
         )
-    return from_frame(frame.assign(**{names.episode: _numbered(frame[names.episode])}), names)
+    frame[names.episode] = _numbered(frame[names.episode])
+    return from_frame(frame, names)
 
 
 def _exact_floats() -> dict[str, Any]:
@@ -165,9 +159,3 @@ def _numbered(labels: Any) -> Any:
     if texts.isna().any() or not texts.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all():
         return labels
     return labels.astype("int64")
-
-
-def _in_file(path: Path, error: Exception) -> Exception:
-    """The same error with the name of the file, unless it is there already."""
-    text = str(error)
-    return type(error)(text if str(path) in text else f"{path}: {text}")

@@ -49,7 +49,7 @@ def load(path: Path) -> Demonstrations:
     try:
         return _checked(arrays)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise storage.in_file(path, error) from None
 
 
 def _checked(arrays: dict[str, np.ndarray]) -> Demonstrations:

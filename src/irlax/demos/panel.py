@@ -49,7 +49,7 @@ class Columns(eqx.Module):
         for role, name in self.names.items():
             if name not in present:
                 raise ValueError(
-                    f"There is no column `{name}` for the {role}. The table has {there}; say `{role}=` for another name."
+                    f"There is no column `{name}` for `{role}`. The table has {there}; say `{role}=` for another name."
                 )
             if present.count(name) > 1:
                 raise ValueError(f"The table has more than one column `{name}`. Rename or drop all but one.")
@@ -120,9 +120,7 @@ class Steps(eqx.Module):
 SORT = "Sort the table by episode and time before it is written, or read it whole with `read_demos`."
 
 
-def read_columns(
-    names: Columns, column: Callable[[Any], Any], first_row: int = 0
-) -> tuple["pa.Array", dict[str, np.ndarray | None]]:
+def read_columns(names: Columns, column: Callable[[Any], Any], first_row: int = 0) -> tuple["pa.Array", dict[str, Any]]:
     """The labels, and by role the other columns, each checked on its own."""
     labels = columns.labels(names.episode, column(names.episode), first_row)
     values: dict[str, Any] = dict.fromkeys(columns.READERS)
@@ -145,10 +143,11 @@ def demonstrations(names: Columns, column: Callable[[Any], Any]) -> Demonstratio
     episode = rank[encoded.indices.to_numpy()]
     order = _sorted(episode, values["time"])
     episode = episode[order]
+    in_order: dict[str, Any] = {role: None if array is None else array[order] for role, array in values.items()}
     steps = Steps(
         rows=order,
         follows=np.concatenate([[False], episode[1:] == episode[:-1]]),
-        **{role: None if array is None else array[order] for role, array in values.items()},
+        **in_order,
         label=lambda i: distinct[by_name[episode[i]]].item(),
     )
     steps.check(names)

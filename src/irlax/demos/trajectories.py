@@ -39,7 +39,7 @@ def from_trajectories(trajectories: Iterable[Any]) -> Demonstrations:
     actions = np.concatenate([part.acts for part in parts])
     if tabular and actions.dtype.kind == "f":
         raise TypeError("Trajectories with integer `obs` are tabular, so their `acts` must be integers too.")
-    known = all(part.rews is not None for part in parts)
+    rewards = [part.rews for part in parts if part.rews is not None]
     return from_rows(
         before if tabular else None,
         actions,
@@ -48,7 +48,7 @@ def from_trajectories(trajectories: Iterable[Any]) -> Demonstrations:
         terminated=np.array([part.terminal for part in parts]),
         observations=None if tabular else before,
         next_observations=None if tabular else after,
-        rewards=np.concatenate([part.rews for part in parts]) if known else None,
+        rewards=np.concatenate(rewards) if len(rewards) == len(parts) else None,
     )
 
 
@@ -95,13 +95,16 @@ def _checked(k: int, trajectory: Any) -> Trajectory:
     acts = _numbers(f"acts of trajectory {k}", trajectory.acts)
     if not obs.ndim or not acts.ndim or len(obs) != len(acts) + 1:
         raise ValueError(
-            f"Trajectory {k} must have one more of `obs` than of `acts`, but they have shapes {obs.shape} and {acts.shape}."
+            f"Trajectory {k} must have one more of `obs` than of `acts`, but they have shapes {obs.shape} and "
+            f"{acts.shape}."
         )
+    if not len(acts):
+        raise ValueError(f"Trajectory {k} has no steps. Leave it out.")
     for name, array in (("obs", obs), ("acts", acts)):
         if array.dtype.kind in "iu" and array.ndim != 1:
             raise ValueError(
-                f"The `{name}` of trajectory {k} are integers of shape {array.shape}, but a state or discrete action is "
-                f"one integer. If they are vectors or images, convert them: `.astype(numpy.float32)`."
+                f"The `{name}` of trajectory {k} are integers of shape {array.shape}, but a state or discrete action "
+                f"is one integer. If they are vectors or images, convert them: `.astype(numpy.float32)`."
             )
     if not isinstance(trajectory.terminal, (bool, np.bool_)):
         raise TypeError(f"`terminal` of trajectory {k} must be True or False, but is {trajectory.terminal!r}.")

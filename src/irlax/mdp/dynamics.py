@@ -10,7 +10,6 @@ A value for each possible transition is kept in the layout of the class ("aligne
 """
 
 import abc
-from typing import Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -72,7 +71,7 @@ class AbstractDynamics(StaysOnDevice):
         """log E[exp(aligned)] over s'."""
 
     @abc.abstractmethod
-    def tilt(self, log_weight: Float[Array, "..."]) -> Self:
+    def tilt(self, log_weight: Float[Array, "..."]) -> "AbstractDynamics":
         """Dynamics with each probability multiplied by exp(log_weight)."""
 
     @abc.abstractmethod
@@ -150,7 +149,7 @@ class Dense(AbstractDynamics):
     def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
         return logsumexp(jnp.broadcast_to(aligned, self.probs.shape), axis=-1, b=self.probs)
 
-    def tilt(self, log_weight: Float[Array, "..."]) -> Self:
+    def tilt(self, log_weight: Float[Array, "..."]) -> "Dense":
         return type(self)(_tilted(self.probs, log_weight))
 
     def entropy(self) -> Float[Array, "A S"]:
@@ -215,7 +214,7 @@ class Successors(AbstractDynamics):
     def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
         return logsumexp(aligned, axis=0, b=self.probs)
 
-    def tilt(self, log_weight: Float[Array, "..."]) -> Self:
+    def tilt(self, log_weight: Float[Array, "..."]) -> "Successors":
         return type(self)(self.successors, _tilted(self.probs, log_weight))
 
     def entropy(self) -> Float[Array, "A S"]:
@@ -288,7 +287,7 @@ class Deterministic(AbstractDynamics):
     def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
         return aligned[0]
 
-    def tilt(self, log_weight: Float[Array, "..."]) -> Self:
+    def tilt(self, log_weight: Float[Array, "..."]) -> "Deterministic":
         """Itself: the one successor keeps all the probability, so a normalised weight can only be 1."""
         return self
 

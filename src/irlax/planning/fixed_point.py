@@ -54,7 +54,7 @@ def fixed_point(backup: AbstractBackup, tol: float, method: Method) -> Solution:
     """Solve V = T V to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), or to the rounding floor where that is higher."""
     checks.one_of("method", method, METHODS)
     settings = Settings(checks.positive("tol", tol), _chosen(backup, tol, method))
-    solution = _solve(settings, backup)
+    solution = Solution(*_solve(settings, backup))
     if not is_traced(solution):
         _complain(solution, backup, settings)
     return solution
@@ -75,19 +75,20 @@ def _chosen(backup: AbstractBackup, tol: float, method: Method) -> Method:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solve(settings: Settings, backup: AbstractBackup) -> Solution:
-    return _solved(settings, backup)
+def _solve(settings: Settings, backup: AbstractBackup) -> tuple:
+    solution = _solved(settings, backup)
+    return solution.value, solution.error_bound, solution.steps
 
 
 @_solve.defjvp
-def _implicit(settings: Settings, primals: tuple, tangents: tuple) -> tuple[Solution, Solution]:
+def _implicit(settings: Settings, primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     r"""dV = (I − γP_π)⁻¹ ∂T, the implicit function theorem; derivatives of any order follow from it."""
     (backup,), (backup_dot,) = primals, tangents
-    solution = _solve(settings, backup)
-    _, change = jax.jvp(lambda backup: backup(solution.value), (backup,), (backup_dot,))
-    value_dot = chain_at(backup, solution.value).solve_values(change)
-    no_change = np.zeros(jnp.shape(solution.steps), jax.dtypes.float0)
-    return solution, Solution(value_dot, jnp.zeros_like(solution.error_bound), no_change)
+    value, error_bound, steps = _solve(settings, backup)
+    _, change = jax.jvp(lambda backup: backup(value), (backup,), (backup_dot,))
+    value_dot = chain_at(backup, value).solve_values(change)
+    no_change = np.zeros(jnp.shape(steps), jax.dtypes.float0)
+    return (value, error_bound, steps), (value_dot, jnp.zeros_like(error_bound), no_change)
 
 
 def chain_at(backup: AbstractBackup, value: Float[Array, " S"]) -> Chain:

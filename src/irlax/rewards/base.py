@@ -6,7 +6,7 @@ part that depends on s', which the path model exponentiates transition by transi
 """
 
 import abc
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -47,11 +47,11 @@ class AbstractReward(eqx.Module):
         """What is learned."""
 
     @abc.abstractmethod
-    def with_parameters(self, parameters: Parameters) -> Self:
+    def with_parameters(self, parameters: Parameters) -> "AbstractReward":
         """The same reward at other parameters."""
 
     @abc.abstractmethod
-    def bind(self, mdp: MDP) -> Self:
+    def bind(self, mdp: MDP) -> "AbstractReward":
         """The reward with parameters that fit `mdp`, or an error that says why it cannot have them."""
 
     @abc.abstractmethod

@@ -1,7 +1,7 @@
 """Rewards linear in given features."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -48,10 +48,10 @@ class LinearReward(AbstractReward):
     def parameters(self) -> Float[Array, " K"]:
         return self.weights
 
-    def with_parameters(self, parameters: Float[Array, " K"]) -> Self:
+    def with_parameters(self, parameters: Float[Array, " K"]) -> "LinearReward":
         return eqx.tree_at(lambda reward: reward.weights, self, parameters)
 
-    def bind(self, mdp: MDP) -> Self:
+    def bind(self, mdp: MDP) -> "LinearReward":
         full = (mdp.num_states, mdp.num_actions, mdp.num_states)
         wanted = full[: self.features.ndim - 1]
         if self.features.shape[:-1] != wanted:

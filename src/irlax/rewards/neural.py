@@ -1,6 +1,6 @@
 """Rewards computed by a network from what each state looks like (Maximum Entropy Deep IRL)."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -80,11 +80,11 @@ class NeuralReward(AbstractReward):
     def parameters(self) -> Any:
         return eqx.filter(self.network, eqx.is_inexact_array)
 
-    def with_parameters(self, parameters: Any) -> Self:
+    def with_parameters(self, parameters: Any) -> "NeuralReward":
         network = eqx.combine(parameters, eqx.filter(self.network, eqx.is_inexact_array, inverse=True))
         return eqx.tree_at(lambda reward: reward.network, self, network)
 
-    def bind(self, mdp: MDP) -> Self:
+    def bind(self, mdp: MDP) -> "NeuralReward":
         if len(self.observations) != mdp.num_states:
             raise ValueError(
                 f"`observations` must have one entry for each of the {mdp.num_states} states, but has "

@@ -1,6 +1,6 @@
 """Potential shaping: a reward that differs in what it pays when, not in what it wants."""
 
-from typing import Any, Self
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,11 +38,11 @@ class ShapedReward(AbstractReward):
     def parameters(self) -> tuple[Any, Float[Array, " S"]]:
         return self.base.parameters, self.potential
 
-    def with_parameters(self, parameters: tuple[Any, Float[Array, " S"]]) -> Self:
+    def with_parameters(self, parameters: tuple[Any, Float[Array, " S"]]) -> "ShapedReward":
         base, potential = parameters
         return type(self)(self.base.with_parameters(base), potential, self.discount)
 
-    def bind(self, mdp: MDP) -> Self:
+    def bind(self, mdp: MDP) -> "ShapedReward":
         checks.has_shape("potential", self.potential, (mdp.num_states,), "(S,)")
         if not is_traced(self.discount, mdp.discount) and self.discount != mdp.discount:
             raise ValueError(

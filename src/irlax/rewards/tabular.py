@@ -1,6 +1,6 @@
 """Rewards with one free parameter for each state, state–action or transition."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -41,10 +41,10 @@ class TabularReward(AbstractReward):
             raise ValueError("This tabular reward has no values yet: `bind` it to an MDP first.")
         return self.values
 
-    def with_parameters(self, parameters: Float[Array, "S *rest"]) -> Self:
+    def with_parameters(self, parameters: Float[Array, "S *rest"]) -> "TabularReward":
         return type(self)(self.over, parameters)
 
-    def bind(self, mdp: MDP) -> Self:
+    def bind(self, mdp: MDP) -> "TabularReward":
         shape = (mdp.num_states, mdp.num_actions, mdp.num_states)[: len(self.over)]
         if self.values is None:
             return type(self)(self.over, np.zeros(shape))

@@ -54,6 +54,8 @@ def _folds(expert: Expert) -> np.ndarray:
 
 
 def _part(expert: Expert, episodes: np.ndarray) -> Expert:
+    """The expert with all other episodes at weight 0: shapes stay, so that nothing is compiled again."""
     assert expert.demos is not None
-    demos = expert.demos.select(episodes)
-    return eqx.tree_at(lambda expert: (expert.demos, expert.weight), expert, (demos, float(demos.weights.sum())))
+    weights = expert.demos.weights * episodes
+    demos = eqx.tree_at(lambda demos: demos.weights, expert.demos, weights)
+    return eqx.tree_at(lambda expert: (expert.demos, expert.weight), expert, (demos, float(weights.sum())))

@@ -163,8 +163,8 @@ class Expert(eqx.Module):
             final = np.full(len(ended), np.argmax(absorbing))
         else:
             raise ValueError(
-                f"Terminated episodes are followed by an absorbing state for ever, but the MDP has {absorbing.sum()} of "
-                f"them and the demonstrations do not say which: give `next_states`."
+                f"Terminated episodes are followed by an absorbing state for ever, but the MDP has {absorbing.sum()} "
+                f"of them and the demonstrations do not say which: give `next_states`."
             )
         wrong = ~absorbing[final]
         if wrong.any():
@@ -206,7 +206,8 @@ class Expert(eqx.Module):
         rows, after = demos.moves()
         if len(rows) < demos.num_steps:
             raise ValueError(
-                "A reward over (s, a, s') under the path model needs every next state, the last one too: give `next_states`."
+                "A reward over (s, a, s') under the path model needs every next state, the last one too: "
+                "give `next_states`."
             )
         weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
         return demos.tabular_states, demos.actions, after, weight / demos.weights.sum()

@@ -6,16 +6,18 @@ from typing import Any, Literal
 import equinox as eqx
 import numpy as np
 
+from irlax.analysis.identifiability import Identification, identify
+from irlax.analysis.standard_errors import confidence_interval
 from irlax.demos.likelihood import log_policy_of_choices
 from irlax.estimators.base import Status
 from irlax.estimators.tabular.expert import Expert
 from irlax.mdp import MDP
-from irlax.planning import Plan, expected_return, hard_plan
+from irlax.planning import Plan, expected_return, hard_plan, soft_plan
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 from irlax.rewards.base import flat
 from irlax.tables import Summary, Table, pairs
-from irlax.typing import Array, Float
+from irlax.typing import Array, Float, PRNGKeyArray
 
 #: A summary prints at most this many parameters one by one.
 SHOWN_PARAMETERS = 40
@@ -68,6 +70,8 @@ class TabularFit(eqx.Module):
     extras: tuple[Extra, ...] = ()
     #: Posterior draws of the parameters, [draws, K], from estimators that sample.
     samples: Float[np.ndarray, "draws K"] | None = None
+    #: The policy of estimators whose answer is not the plan of one reward: a mixture, for apprenticeship learning.
+    given_policy: Float[np.ndarray, "*T S A"] | None = None
 
     @property
     def reward(self) -> AbstractReward:
@@ -81,8 +85,8 @@ class TabularFit(eqx.Module):
 
     @property
     def policy(self) -> Float[Array, "*T S A"]:
-        """The policy under the learned reward."""
-        return self.plan.policy
+        """The policy under the learned reward, or the mixture that an apprentice follows."""
+        return self.plan.policy if self.given_policy is None else self.given_policy
 
     @property
     def mdp(self) -> MDP:
@@ -129,6 +133,37 @@ class TabularFit(eqx.Module):
         if self.reward.num_parameters <= SHOWN_PARAMETERS:
             tables.insert(0, self._parameters())
         return Summary(tables)
+
+    def standard_errors(
+        self, kind: Literal["hessian", "opg", "sandwich"] = "hessian", *, cluster: Any = None
+    ) -> Float[np.ndarray, " K"]:
+        """Standard errors of the estimates under the likelihood objective; NaN for what is not identified.
+
+        Inverse Hessian, outer product of scores, or sandwich. `cluster` None takes one score per observed
+        choice; "episode", or a label for each episode, one per cluster.
+        """
+        from irlax.estimators.tabular.inference import standard_errors
+
+        return standard_errors(self, kind, cluster)
+
+    def confidence_intervals(
+        self, level: float = 0.95, kind: Literal["hessian", "opg", "sandwich"] = "hessian", *, cluster: Any = None
+    ) -> Float[np.ndarray, "K 2"]:
+        """Estimate ± z·standard error, for each parameter."""
+        errors = self.standard_errors(kind, cluster=cluster)
+        return confidence_interval(flat(self.reward.parameters), errors, level)
+
+    def bootstrap(self, *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
+        """Estimates from `num` resamples of the episodes, refitted all at once."""
+        from irlax.estimators.tabular.inference import bootstrap
+
+        return bootstrap(self, num=num, key=key)
+
+    def identification(self) -> Identification:
+        """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot."""
+        return identify(
+            self.mdp, self.reward, soft_plan(self.mdp, self.reward.table(self.mdp)), demos=self.experts[0].demos
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the fit as a folder that `irlax.load` reads; nothing in it can run code."""

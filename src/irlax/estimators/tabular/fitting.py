@@ -180,7 +180,7 @@ def _judged(
     return status, Certificate(size, newton_decrement=gain)
 
 
-def _held_out(plans: tuple[Plan, ...], experts: tuple[Expert, ...], held_out: Demonstrations) -> float:
+def _held_out(plans: Sequence[Plan], experts: tuple[Expert, ...], held_out: Demonstrations) -> float:
     if len(experts) > 1 or not isinstance(held_out, Demonstrations):
         raise TypeError("`held_out` must be Demonstrations, for a fit to one MDP.")
     return total_log_likelihood(plans[0], Expert.of(experts[0].mdp, held_out, None, "mdp"))

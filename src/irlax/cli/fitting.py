@@ -1,0 +1,196 @@
+"""How `irlax fit` fits: an estimator from flags, a fit that survives an interruption, and its continuation."""
+
+import dataclasses
+import inspect
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import irlax
+from irlax.cli.inputs import Problem
+from irlax.estimators.base import Status
+from irlax.estimators.tabular.cross_validation import chosen_l2
+from irlax.estimators.tabular.fit import Extra, History, TabularFit
+from irlax.estimators.tabular.fitting import matched
+from irlax.estimators.tabular.solvers import SOLVERS, Flattening, Iterate, Newton
+from irlax.estimators.tabular.storage import load_fit
+from irlax.precision import scope
+from irlax.rewards import AbstractReward
+
+METHODS = {"mce": "MCEIRL", "maxent": "MaxEntIRL", "apprenticeship": "ApprenticeshipIRL", "bayesian": "BayesianIRL"}
+_CHOSEN = "l2 by cross-validation"
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+def estimator_of(method: str, options: Mapping[str, Any], settings: Sequence[str]) -> Any:
+    """The estimator with the given options; `settings` are NAME=VALUE, of the estimator or of its solver."""
+    kind = getattr(irlax, METHODS[method], None)
+    if kind is None:
+        raise ValueError(f"--method {method} is not part of this version of irlax.")
+    known = [field.name for field in dataclasses.fields(kind)]
+    fields = dict(options)
+    for name in fields:
+        if name not in known:
+            raise ValueError(f"--{name} does not apply to --method {method}, whose settings are {', '.join(known)}.")
+    if "l2" in fields and fields["l2"] != "cv":
+        fields["l2"] = _number(fields["l2"])
+    solver = SOLVERS.get(fields.get("solver", "auto"))
+    of_solver = [] if solver is None else [field.name for field in dataclasses.fields(solver)]
+    for_solver = {}
+    for setting in settings:
+        name, separator, value = setting.partition("=")
+        if not separator or name not in (*known, *of_solver):
+            more = f", and of --solver {fields['solver']}: {', '.join(of_solver)}" if of_solver else ""
+            raise ValueError(
+                f"--set takes NAME=VALUE, but got {setting!r}. Settings of --method {method}: {', '.join(known)}{more}."
+            )
+        (fields if name in known else for_solver)[name] = _parsed(value)
+    if solver is not None and for_solver:
+        fields["solver"] = solver(**for_solver)
+    return kind(**fields)
+
+
+def earlier(path: Path, estimator: Any, problem: Problem) -> TabularFit:
+    """The fit to go on from, if it is one of the same problem."""
+    if not path.exists():
+        raise ValueError(f"There is no fit at {path} to go on from. Leave out --resume to begin one.")
+    fit = load_fit(path)
+    advice = "Leave out --resume to begin anew."
+    if fit.method != type(estimator).__name__:
+        raise ValueError(f"The fit at {path} was made by {fit.method}, not by {type(estimator).__name__}. {advice}")
+    with scope():
+        (reward,), (expert,) = matched(problem.mdp, problem.reward, problem.demos, None, estimator.start)
+    if len(fit.experts) != 1 or not _same(expert, fit.experts[0]):
+        raise ValueError(f"The fit at {path} was made from another MDP, start or demonstrations. {advice}")
+    alike = type(reward) is type(fit.reward) and reward.parameter_names() == fit.reward.parameter_names()
+    if not alike or not _same(reward.with_parameters(fit.reward.parameters), fit.reward):
+        raise ValueError(f"The fit at {path} was made with other features. {advice}")
+    if fit.converged:
+        print(f"irlax: the fit at {path} is finished already.", file=sys.stderr)
+    return fit
+
+
+def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | None) -> TabularFit:
+    """Fit; on Ctrl-C, the best iterate so far, marked unfinished. KeyboardInterrupt if there is none yet."""
+    began = time.perf_counter()
+    reward = problem.reward if earlier is None else earlier.reward
+    estimator, extras = _with_l2(estimator, problem, earlier)
+    best = Best()
+    try:
+        fit = _fitted(estimator, problem, reward, key=key, callback=best)
+        history = fit.history
+    except KeyboardInterrupt:
+        fit, history = _interrupted(estimator, problem, reward, best), best.history
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(fit.reward.parameters)):
+        raise ValueError("The fit broke down: its parameters are not finite. Are the features of a sensible size?")
+    seconds = time.perf_counter() - began
+    if earlier is not None:
+        # The first iterate is where the earlier fit ended.
+        seconds += earlier.seconds
+        loss, gradient = (
+            np.concatenate([getattr(earlier.history, name), getattr(history, name)[1:]])
+            for name in ("loss", "gradient")
+        )
+        history = History(loss, gradient)
+    return dataclasses.replace(fit, history=history, seconds=seconds, extras=(*extras, *fit.extras))
+
+
+def exit_code(fit: TabularFit) -> int:
+    """0 for success, 130 for an interruption, as shells have it, 1 for any other end."""
+    if fit.status is Status.INTERRUPTED:
+        return 130
+    return 0 if fit.converged else 1
+
+
+class Best:
+    """Listens to a solver, and remembers the best iterate and the way to it."""
+
+    def __init__(self) -> None:
+        self.iterate: Iterate | None = None
+        self._seen: list[tuple[float, float]] = []
+
+    def __call__(self, iterate: Iterate) -> None:
+        """Take note of an iterate."""
+        self._seen.append((iterate.loss, iterate.gradient))
+        if np.isfinite(iterate.loss) and (self.iterate is None or iterate.loss < self.iterate.loss):
+            self.iterate = iterate
+
+    @property
+    def history(self) -> History:
+        """The objective and the size of its gradient at all iterates."""
+        loss, gradient = np.array(self._seen, float).reshape(-1, 2).T
+        return History(loss, gradient)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--l2 must be a number or cv, but is {text!r}.") from None
+
+
+def _parsed(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return _WORDS.get(text.lower(), text)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two trees hold the same arrays."""
+    leaves, others = jax.tree.leaves(one), jax.tree.leaves(other)
+    return len(leaves) == len(others) and all(map(np.array_equal, leaves, others))
+
+
+def _with_l2(estimator: Any, problem: Problem, earlier: TabularFit | None) -> tuple[Any, tuple[Extra, ...]]:
+    """The estimator with its penalty chosen, where that was asked for; an interrupted fit has it chosen already."""
+    if getattr(estimator, "l2", None) != "cv":
+        return estimator, ()
+    extras = () if earlier is None else earlier.extras
+    if not any(extra.name == _CHOSEN for extra in extras):
+        with scope():
+            parts = matched(problem.mdp, problem.reward, problem.demos, None, estimator.start)
+        best, score = chosen_l2(estimator, *parts)
+        extras = (Extra(_CHOSEN, best), Extra("held-out log likelihood a choice", score))
+    (l2,) = (extra.value for extra in extras if extra.name == _CHOSEN)
+    return dataclasses.replace(estimator, l2=l2), extras
+
+
+def _fitted(estimator: Any, problem: Problem, reward: AbstractReward, *, key: int, callback: Any) -> TabularFit:
+    """One call of `fit`, with those arguments that this estimator knows."""
+    known = inspect.signature(estimator.fit).parameters
+    options = {"held_out": problem.held_out, "callback": callback, "key": jax.random.key(key)}
+    if problem.held_out is not None and "held_out" not in known:
+        raise ValueError(f"--held-out does not apply to {type(estimator).__name__}.")
+    return estimator.fit(
+        problem.mdp, reward, problem.demos, **{name: value for name, value in options.items() if name in known}
+    )
+
+
+def _interrupted(estimator: Any, problem: Problem, reward: AbstractReward, best: Best) -> TabularFit:
+    """The fit of the best iterate: no step is taken from it."""
+    names = [field.name for field in dataclasses.fields(estimator)]
+    if best.iterate is None or not {"solver", "max_steps"} & set(names):
+        print("irlax: interrupted before there was a result; nothing was written.", file=sys.stderr)
+        raise KeyboardInterrupt
+    print(
+        f"irlax: interrupted after step {best.iterate.step}. The best iterate is kept; --resume goes on from it.",
+        file=sys.stderr,
+    )
+    stop = {"solver": Newton(max_steps=0)} if "solver" in names else {"max_steps": 0}
+    with scope():
+        tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(best.iterate.parameters))
+        here = reward.with_parameters(jax.tree.map(np.asarray, tree))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fit = _fitted(dataclasses.replace(estimator, **stop), problem, here, key=0, callback=None)
+    return dataclasses.replace(fit, status=Status.INTERRUPTED)

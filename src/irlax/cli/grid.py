@@ -1,0 +1,59 @@
+"""`irlax mdp grid`: a gridworld, drawn as text, as an MDP file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def grid(
+    layout: Annotated[
+        Path, typer.Argument(help="A text file that draws the cells: . free, # wall, S start, G goal, X hazard.")
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="The MDP file (.npz) to write.")],
+    slip: Annotated[float, typer.Option(help="The probability that a move is drawn at random instead.")] = 0.0,
+    stay: Annotated[bool, typer.Option("--stay", help="Staying is an action too.")] = False,
+    ends: Annotated[bool, typer.Option("--ends", help="Goals and hazards end the walk.")] = False,
+    discount: Annotated[float, typer.Option(help="γ.")] = 0.9,
+    horizon: Annotated[int | None, typer.Option(help="Decisions; infinitely many if left out.")] = None,
+    demos: Annotated[
+        Path | None, typer.Option(help="Also write walks (.csv, .parquet, .npz) of one who likes G and dislikes X.")
+    ] = None,
+    episodes: Annotated[int, typer.Option(help="How many walks.")] = 200,
+    key: Annotated[int, typer.Option(help="The seed of the walks.")] = 0,
+) -> None:
+    """Make an MDP file from a drawing of a gridworld, and walks in it to learn from.
+
+    \b
+    printf 'S..\\n.#X\\n..G\\n' > maze.txt
+    irlax mdp grid maze.txt --out maze.npz --demos walks.csv --horizon 15
+    irlax fit maze.npz walks.csv --reward s --l2 0.01 --out run
+    irlax report run
+    """
+    import math
+
+    import jax
+
+    from irlax import checks, storage
+    from irlax.demos import rollout, write_demos
+    from irlax.demos.files import SUFFIXES
+    from irlax.envs import Gridworld
+    from irlax.mdp.files import save_mdp
+    from irlax.planning import soft_plan
+
+    # Both names are checked before either file is written.
+    storage.known_suffix(out, (".npz",))
+    storage.known_suffix(demos or "none.csv", SUFFIXES)
+    rows = layout.read_text(encoding="utf-8").split()
+    world = Gridworld(rows, slip=slip, stay=stay, ends=ends, discount=discount, horizon=horizon)
+    mdp = world.mdp
+    if demos is not None:
+        plan = soft_plan(mdp, 3 * world.reward)
+        # Long enough that a truncated walk on an infinite horizon lacks a thousandth of its discounted mass.
+        length = horizon or min(1000, math.ceil(math.log(1e-3) / math.log(min(max(discount, 1e-3), 0.999))))
+        num = checks.count("episodes", episodes)
+        walks = rollout(mdp, plan, num=num, key=jax.random.key(key), **({} if horizon else {"length": length}))
+        write_demos(demos, walks)
+    save_mdp(out, mdp, layout=world.layout, action_names=world.action_names[: mdp.num_actions])
+    print(out)

@@ -1,0 +1,143 @@
+"""Counting over the rows of a sorted table that may come in pieces."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from irlax.demos.panel import Steps
+from irlax.typing import Bool, Float, Int
+
+#: Episodes of which the endings are kept apart before those that are alike are added up.
+_PENDING = 2**20
+_KEYS = ("length", "final_state", "terminated", "starts_at_zero", "contiguous")
+
+
+class Tally:
+    """Running sums. It is filled in place, because a table has many pieces and [S, A] may be large.
+
+    A piece may begin in the middle of an episode. It then starts with the last rows of the piece before it,
+    which are there to be compared with their neighbours and are not counted again.
+    """
+
+    def __init__(self, num_states: int, num_actions: int, discount: float) -> None:
+        self.num_states, self.num_actions, self.discount = num_states, num_actions, discount
+        self.num_steps = 0
+        self.max_time = 0
+        self.starts = np.zeros(num_states)
+        self.visits = np.zeros(num_states * num_actions)
+        self.choices = np.zeros(num_states * num_actions)
+        self.moves = sp.csr_array((num_states * num_actions, num_states))
+        self._finished: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]] = []
+        # Of the episode that the last piece left unfinished:
+        self._open_since = 0
+        self._open_has_gap = False
+
+    def add(self, steps: Steps, *, repeated: int = 0, ended: bool = False) -> None:
+        """Count all but the first `repeated` steps; `ended` says that no more will come."""
+        self._check_range(steps)
+        # Weights whose sum is infinite are refused at the end, without a warning on the way.
+        with np.errstate(over="ignore"):
+            self._count_choices(steps, repeated)
+            self._count_moves(steps, repeated)
+            self._count_episodes(steps, repeated, ended)
+
+    def endings(self) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " M"], Float[np.ndarray, " M"]]:
+        """How the finished episodes went: what they have in common, how many there are, and their weight."""
+        if len(self._finished) != 1:
+            nothing = dict.fromkeys(_KEYS, np.zeros(0, np.int64)), np.zeros(0, np.int64), np.zeros(0)
+            parts = [nothing, *self._finished]
+            keys = {name: np.concatenate([part[0][name] for part in parts]) for name in _KEYS}
+            count, weight = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+            self._finished = [_grouped(keys, count, weight)]
+        return self._finished[0]
+
+    def _check_range(self, steps: Steps) -> None:
+        sizes = (("state", self.num_states), ("action", self.num_actions), ("next_state", self.num_states))
+        for name, size in sizes:
+            values = getattr(steps, name)
+            if values is not None and (values >= size).any():
+                i = int(np.argmax(values >= size))
+                raise ValueError(
+                    f"Each {name.replace('_', ' ')} must lie in 0..{size - 1}, but {steps.where(i)} has {values[i]}."
+                )
+
+    def _count_choices(self, steps: Steps, repeated: int) -> None:
+        weight, time = _weight(steps)[repeated:], steps.time[repeated:]
+        cell = (steps.state * self.num_actions + steps.action)[repeated:]
+        discounted = weight * self.discount ** time.astype(float)
+        self.visits += np.bincount(cell, discounted, minlength=len(self.visits))
+        self.choices += np.bincount(cell, weight, minlength=len(self.choices))
+        first = np.flatnonzero(~steps.follows[repeated:]) + repeated
+        self.starts += np.bincount(steps.state[first], _weight(steps)[first], minlength=self.num_states)
+        self.num_steps += len(time)
+        self.max_time = int(time.max(initial=self.max_time))
+
+    def _count_moves(self, steps: Steps, repeated: int) -> None:
+        if steps.next_state is not None:
+            rows = np.arange(repeated, len(steps.time))
+            after = steps.next_state[rows]
+        else:
+            known = steps.follows[1:] & (np.diff(steps.time) == 1)
+            # The move from the last repeated step to the first new one has not been counted.
+            known[: max(repeated - 1, 0)] = False
+            rows = np.flatnonzero(known)
+            after = steps.state[rows + 1]
+        cell = steps.state[rows] * self.num_actions + steps.action[rows]
+        entries = sp.coo_array((_weight(steps)[rows], (cell, after)), shape=self.moves.shape)
+        self.moves = self.moves + entries.tocsr()
+
+    def _count_episodes(self, steps: Steps, repeated: int, ended: bool) -> None:
+        if not len(steps.time):
+            return
+        run = np.cumsum(~steps.follows) - 1
+        begin = np.flatnonzero(~steps.follows)
+        since = steps.time[begin]
+        gap = np.bincount(run[1:], steps.follows[1:] & (np.diff(steps.time) != 1), minlength=len(begin)) > 0
+        if repeated:
+            since[0], gap[0] = self._open_since, gap[0] | self._open_has_gap
+        last = np.append(begin[1:], len(steps.time)) - 1
+        # A piece does not show whether its last episode goes on in the next one.
+        done = len(last) if ended else len(last) - 1
+        self._open_since, self._open_has_gap = int(since[-1]), bool(gap[-1])
+        self._finish(steps, last[:done], since[:done] == 0, ~gap[:done])
+
+    def _finish(
+        self,
+        steps: Steps,
+        last: Int[np.ndarray, " m"],
+        starts_at_zero: Bool[np.ndarray, " m"],
+        contiguous: Bool[np.ndarray, " m"],
+    ) -> None:
+        terminated = np.zeros(len(last), bool) if steps.terminated is None else steps.terminated[last]
+        known = -1 if steps.next_state is None else steps.next_state[last]
+        keys = {
+            "length": steps.time[last] + 1,
+            "final_state": np.where(terminated, known, -1),
+            "terminated": terminated,
+            "starts_at_zero": starts_at_zero,
+            "contiguous": contiguous,
+        }
+        self._finished.append(_grouped(keys, np.ones(len(last), np.int64), _weight(steps)[last]))
+        new = sum(len(part[1]) for part in self._finished[1:])
+        # Added up when there are as many new ones as old ones: the cost stays linear in their number.
+        if new > max(_PENDING, len(self._finished[0][1])):
+            self.endings()
+
+
+def _weight(steps: Steps) -> Float[np.ndarray, " n"]:
+    return np.ones(len(steps.time)) if steps.weight is None else steps.weight
+
+
+def _grouped(
+    keys: dict[str, np.ndarray], count: Int[np.ndarray, " m"], weight: Float[np.ndarray, " m"]
+) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " M"], Float[np.ndarray, " M"]]:
+    """Add up what has equal keys."""
+    order = np.lexsort([keys[name] for name in reversed(_KEYS)])
+    ordered = {name: keys[name][order].astype(np.int64) for name in _KEYS}
+    differs = np.ones(len(order), bool)
+    differs[1:] = np.any([ordered[name][1:] != ordered[name][:-1] for name in _KEYS], axis=0)
+    group = np.cumsum(differs) - 1
+    size = int(differs.sum())
+    total = np.bincount(group, count[order], minlength=size).astype(np.int64)
+    # Of nothing, `bincount` makes integers.
+    weights = np.bincount(group, weight[order], minlength=size).astype(float)
+    return {name: ordered[name][differs] for name in _KEYS}, total, weights

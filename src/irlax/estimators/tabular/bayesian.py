@@ -1,0 +1,412 @@
+"""Bayesian inverse reinforcement learning: a posterior over rewards, where other estimators give one."""
+
+import abc
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from irlax import checks
+from irlax.demos import Demonstrations
+from irlax.estimators.base import Status, complain
+from irlax.estimators.tabular.expert import Expert, Start
+from irlax.estimators.tabular.fit import Extra, History, TabularFit, total_log_likelihood
+from irlax.estimators.tabular.fitting import matched, posed, settings_of
+from irlax.estimators.tabular.mce import MCEIRL, feature_gap
+from irlax.estimators.tabular.objectives import AbstractObjective
+from irlax.estimators.tabular.solvers import DENSE_HESSIAN, Flattening, Iterate, Watch, chosen
+from irlax.mdp import MDP
+from irlax.planning import soft_plan
+from irlax.precision import scope
+from irlax.progress import PATIENCE, Bar, progress
+from irlax.rewards import AbstractReward
+from irlax.rewards.base import AbstractFolded
+from irlax.typing import Array, Bool, Float, PRNGKeyArray
+
+LikelihoodName = Literal["likelihood", "discounted-likelihood"]
+#: Sampling is cut into this many pieces, after each of which progress is shown and the callback is told.
+PIECES = 10
+#: Chains start this many standard deviations of a normal approximation around the mode: wider than the posterior.
+DISPERSION = 2.0
+#: What a sample must reach to be used: Vehtari et al. (2021).
+LARGEST_R_HAT, LEAST_ESS_OF_A_CHAIN, DIVERGENT_SHARE = 1.01, 100, 0.01
+
+
+class AbstractPrior(eqx.Module):
+    """A proper density over each parameter, independent of the others."""
+
+    @abc.abstractmethod
+    def log_density(self, theta: Float[Array, " K"]) -> Float[Array, ""]:
+        """Up to a constant."""
+
+    @property
+    @abc.abstractmethod
+    def variance(self) -> float:
+        """Of one parameter."""
+
+
+class Normal(AbstractPrior):
+    r"""$\theta_k \sim N(0, \text{scale}^2)$."""
+
+    scale: float = 1.0
+
+    def __check_init__(self) -> None:
+        checks.positive("scale", self.scale)
+
+    def log_density(self, theta: Float[Array, " K"]) -> Float[Array, ""]:
+        return -0.5 * (theta @ theta) / self.scale**2
+
+    @property
+    def variance(self) -> float:
+        return self.scale**2
+
+
+class Laplace(AbstractPrior):
+    r"""$p(\theta_k) \propto \exp(-|\theta_k| / \text{scale})$: most weights small, a few large."""
+
+    scale: float = 1.0
+
+    def __check_init__(self) -> None:
+        checks.positive("scale", self.scale)
+
+    def log_density(self, theta: Float[Array, " K"]) -> Float[Array, ""]:
+        return -jnp.abs(theta).sum() / self.scale
+
+    @property
+    def variance(self) -> float:
+        return 2 * self.scale**2
+
+
+class BayesianIRL(eqx.Module):
+    r"""Draw rewards from their posterior given demonstrations. Ramachandran and Amir (2007), with the causal model.
+
+    $$p(\theta | D) \propto p(\theta) \prod \pi_{\theta,t}(a_t|s_t)$$
+
+    The likelihood is that of `MCEIRL(objective="likelihood")`, in which every observed choice counts once. With
+    "discounted-likelihood" a choice at time t counts γᵗ: the Primer's objective, and a posterior in name only.
+    `prior` is `Normal(scale)` or `Laplace(scale)`, in the units of θ.
+
+    Sampling is by NUTS (Hoffman and Gelman 2014), from the package blackjax: `num_chains` chains start dispersed
+    around the mode, adapt for `num_warmup` steps and then give `num_samples` draws each. The fit's `samples`
+    are all draws [draws, K], one chain after the other; `reward` is their mean, and `plan` and `policy` belong to
+    that one reward (for the average over all of them see `predictive_policy`). Its status is a success if the
+    worst rank-normalised split r-hat is below 1.01, the least bulk effective sample size above 100 for each chain,
+    and at most 1% of draws are divergent (Vehtari et al. 2021).
+    """
+
+    prior: AbstractPrior = Normal()
+    likelihood: LikelihoodName = "likelihood"
+    num_chains: int = 4
+    num_warmup: int = 500
+    num_samples: int = 500
+    start: Start = "auto"
+    progress: bool | None = None
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.prior, AbstractPrior):
+            raise TypeError(f"`prior` must be Normal(scale) or Laplace(scale), but is a {type(self.prior).__name__}.")
+        checks.one_of("likelihood", self.likelihood, ("likelihood", "discounted-likelihood"))
+        checks.count("num_chains", self.num_chains)
+        checks.count("num_warmup", self.num_warmup, 20)
+        checks.count("num_samples", self.num_samples, 4)
+        checks.one_of("start", self.start, ("auto", "demos", "mdp"))
+
+    def fit(
+        self,
+        mdp: MDP | Sequence[MDP],
+        reward: AbstractReward | Sequence[AbstractReward],
+        demos: Any = None,
+        *,
+        key: PRNGKeyArray,
+        occupancy: Any = None,
+        held_out: Demonstrations | None = None,
+        callback: Callable[[Iterate], None] | None = None,
+    ) -> TabularFit:
+        """Sample the parameters of `reward`, which must be linear in them; see `MCEIRL.fit`.
+
+        The same `key` gives the same draws. A demonstrator must be `Demonstrations`: a policy is no data.
+        `callback` is told of the mean so far, ten times; in its `Iterate` and in the history, `loss` is minus the
+        log posterior density (up to a constant), mean over chains, and `gradient` the length of its gradient in
+        units of the posterior's own spread.
+        """
+        began = time.perf_counter()
+        if not isinstance(key, jax.Array):
+            raise TypeError(f"`key` must be a random key, such as jax.random.key(0), but is a {type(key).__name__}.")
+        _require_blackjax()
+        with scope():
+            rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
+            unseen = _checked(rewards, experts, held_out)
+            with progress("BayesianIRL", self.num_warmup + self.num_samples, shown=self.progress) as bar:
+                posterior = self._posterior(rewards, experts)
+                drawn = self._drawn(posterior, key, bar, callback)
+            samples = posterior.parameters(drawn.position)
+            mean = posterior.flattening.unflatten(jnp.asarray(samples.mean(axis=(0, 1))))
+            learned = tuple(reward.with_parameters(jax.tree.map(np.asarray, mean)) for reward in rewards)
+            plans = tuple(
+                soft_plan(expert.mdp, reward.table(expert.mdp)) for expert, reward in zip(experts, learned, strict=True)
+            )
+            diagnosis = Diagnosis.of(samples, drawn.divergent)
+            fit = TabularFit(
+                method="BayesianIRL",
+                settings=(
+                    ("prior", repr(self.prior)),
+                    *settings_of(self, "likelihood", "num_chains", "num_warmup", "num_samples"),
+                ),
+                rewards=learned,
+                plans=plans,
+                experts=experts,
+                status=diagnosis.status,
+                feature_gap=feature_gap(mean, rewards, experts) if all(e.is_whole() for e in experts) else None,
+                certificate=None,
+                log_likelihood=sum(total_log_likelihood(*pair) for pair in zip(plans, experts, strict=True)),
+                held_out_log_likelihood=None if unseen is None else total_log_likelihood(plans[0], unseen),
+                history=History(-drawn.log_density.mean(axis=0), drawn.slope.mean(axis=0)),
+                seconds=time.perf_counter() - began,
+                extras=(
+                    Extra("worst r-hat", diagnosis.r_hat),
+                    Extra("least effective sample size", round(diagnosis.ess)),
+                    Extra("divergent draws", diagnosis.divergent),
+                ),
+                samples=samples.reshape(-1, samples.shape[-1]),
+            )
+        complain(diagnosis.status, diagnosis.advice)
+        return fit
+
+    def _posterior(self, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> "Posterior":
+        """The posterior in coordinates in which it looks like a standard normal around its mode."""
+        objectives, _ = MCEIRL(objective=self.likelihood).objectives(rewards, experts)
+        weights = np.array([expert.weight for expert in experts])
+        # A normal prior is a penalty; another one is replaced, here only, by the normal of the same variance.
+        precision = 1 / self.prior.variance
+        problem, first = posed(objectives, rewards, experts, precision / weights.sum())
+        solver = chosen("auto", linear=True, num_parameters=len(first))
+        mode = solver.minimise(problem, first, Watch(problem, 1e-6, ())).x
+        scale = np.asarray(problem.scale)
+        spread = np.full(len(first), self.prior.variance**0.5)
+        if len(first) <= DENSE_HESSIAN:
+            hessian = weights.sum() * problem.hessian(mode) * np.outer(scale, scale)
+            curvature, axes = np.linalg.eigh(hessian)
+            spread = axes / np.sqrt(np.maximum(curvature, 0.1 * precision))
+        return Posterior(
+            tuple(objectives),
+            jnp.asarray(weights),
+            problem.flattening,
+            self.prior,
+            jnp.asarray(mode / scale),
+            jnp.asarray(spread),
+        )
+
+    def _drawn(
+        self, posterior: "Posterior", key: PRNGKeyArray, bar: Bar, callback: Callable[[Iterate], None] | None
+    ) -> "Draws":
+        """Warm up, then sample piece by piece."""
+        start_key, warmup_key, sample_key = jr.split(key, 3)
+        first = DISPERSION * jr.normal(start_key, (self.num_chains, posterior.mode.size))
+        with _waiting(bar, "warming up"):
+            states, tuned = _warmed_up(posterior, self.num_warmup, jr.split(warmup_key, self.num_chains), first)
+        # All pieces have one length, so that one compilation serves; what is too much of the last one is dropped.
+        length = -(-self.num_samples // PIECES)
+        pieces: list[Draws] = []
+        for piece_key in jr.split(sample_key, -(-self.num_samples // length)):
+            keys = jr.split(piece_key, self.num_chains)
+            with _waiting(bar, "sampling"):
+                states, piece = _sampled(posterior, length, keys, states, tuned)
+            pieces.append(jax.tree.map(np.asarray, piece))
+            done = min(length * len(pieces), self.num_samples)
+            bar.update(self.num_warmup + done, "sampling")
+            if callback is not None:
+                mean = posterior.parameters(_joined(pieces).position).mean(axis=(0, 1))
+                callback(Iterate(done, mean, -float(piece.log_density.mean()), float(piece.slope.mean())))
+        return jax.tree.map(lambda draws: draws[:, : self.num_samples], _joined(pieces))
+
+
+class Posterior(eqx.Module):
+    """The log posterior density as a function of z, where θ = mode + spread·z."""
+
+    objectives: tuple[AbstractObjective, ...]
+    weights: Float[Array, " M"]
+    flattening: Flattening
+    prior: AbstractPrior
+    mode: Float[Array, " K"]
+    #: A matrix, or for many parameters its diagonal.
+    spread: Float[Array, "K K"] | Float[Array, " K"]
+
+    def log_density(self, z: Float[Array, " K"]) -> Float[Array, ""]:
+        """log p(θ) + log p(D|θ), up to a constant; −inf where the model does not exist."""
+        theta = self.mode + (self.spread @ z if self.spread.ndim == 2 else self.spread * z)
+        tree = self.flattening.unflatten(theta)
+        losses = [weight * loss(tree) for weight, loss in zip(self.weights, self.objectives, strict=True)]
+        value = self.prior.log_density(theta) - sum(losses)
+        return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
+    def parameters(self, z: Float[np.ndarray, "chains draws K"]) -> Float[np.ndarray, "chains draws K"]:
+        """θ of each draw."""
+        spread = np.asarray(self.spread)
+        return np.asarray(self.mode) + (z @ spread.T if spread.ndim == 2 else z * spread)
+
+
+class Draws(NamedTuple):
+    """What is kept of each draw: z, its log density, the length of the gradient there, and whether it diverged."""
+
+    position: Float[Array, "chains draws K"]
+    log_density: Float[Array, "chains draws"]
+    slope: Float[Array, "chains draws"]
+    divergent: Bool[Array, "chains draws"]
+
+
+class Diagnosis(NamedTuple):
+    """Whether the chains agree, and how many independent draws they are worth."""
+
+    r_hat: float
+    ess: float
+    divergent: int
+    num_chains: int
+    num_draws: int
+
+    @classmethod
+    def of(
+        cls, samples: Float[np.ndarray, "chains draws K"], divergent: Bool[np.ndarray, "chains draws"]
+    ) -> "Diagnosis":
+        """The worst of all parameters."""
+        from blackjax.diagnostics import ess_bulk, rhat
+
+        r_hat, ess = np.max(np.asarray(rhat(samples))), np.min(np.asarray(ess_bulk(samples)))
+        return cls(float(r_hat), float(ess), int(divergent.sum()), len(samples), divergent.size)
+
+    @property
+    def status(self) -> Status:
+        """SAMPLED, if the draws can be used."""
+        mixed = self.r_hat < LARGEST_R_HAT and self.ess > LEAST_ESS_OF_A_CHAIN * self.num_chains
+        safe = self.divergent <= DIVERGENT_SHARE * self.num_draws
+        return Status.SAMPLED if mixed and safe else Status.STALLED
+
+    @property
+    def advice(self) -> str:
+        """What is wrong, and what to do."""
+        return (
+            f"The chains do not represent the posterior: the worst r-hat is {self.r_hat:.3f} (it should be below "
+            f"{LARGEST_R_HAT}), the least effective sample size {self.ess:.0f} (above "
+            f"{LEAST_ESS_OF_A_CHAIN * self.num_chains}), {self.divergent} of {self.num_draws} draws are divergent. "
+            f"Raise `num_warmup` and `num_samples`, or take a tighter prior."
+        )
+
+
+def predictive_policy(fit: TabularFit, *, max_draws: int = 200) -> Float[np.ndarray, "*T S A"]:
+    r"""The probability of the next choice with the reward unknown, $\mathbb{E}[\pi_{\theta,t}(a|s) | D]$.
+
+    The policy is averaged over at most `max_draws` of the posterior draws, spread evenly over all of them.
+    """
+    checks.count("max_draws", max_draws)
+    if fit.samples is None:
+        raise ValueError(f"A {fit.method} fit has no posterior draws. Use BayesianIRL.")
+    rows = np.unique(np.linspace(0, len(fit.samples) - 1, max_draws).round().astype(int))
+    with scope():
+        flattening = Flattening.of(fit.reward.parameters)
+        return np.asarray(_mean_policy(fit.mdp, fit.reward.fold(fit.mdp), flattening, jnp.asarray(fit.samples[rows])))
+
+
+@eqx.filter_jit
+def _mean_policy(
+    mdp: MDP, folded: AbstractFolded, flattening: Flattening, draws: Float[Array, "draws K"]
+) -> Float[Array, "*T S A"]:
+    def policy(theta: Float[Array, " K"]) -> Float[Array, "*T S A"]:
+        return soft_plan(mdp, folded(flattening.unflatten(theta)).T).policy
+
+    def add(total, theta):
+        return total + policy(theta), None
+
+    nothing = jnp.zeros_like(policy(draws[0]))
+    return jax.lax.scan(add, nothing, draws)[0] / len(draws)
+
+
+@eqx.filter_jit
+def _warmed_up(
+    posterior: Posterior, num_steps: int, keys: PRNGKeyArray, first: Float[Array, "chains K"]
+) -> tuple[Any, dict[str, Any]]:
+    """Each chain's state after adaptation, and the step size and mass matrix that it found."""
+    import blackjax
+
+    adaptation = blackjax.window_adaptation(
+        blackjax.nuts, posterior.log_density, adaptation_info_fn=lambda *everything: None
+    )
+
+    def chain(key, z):
+        # Where the model does not exist, a chain could not move: it starts at the mode instead.
+        z = jnp.where(jnp.isfinite(posterior.log_density(z)), z, 0.0)
+        (state, tuned), _ = adaptation.run(key, z, num_steps)
+        return state, tuned
+
+    return jax.vmap(chain)(keys, first)
+
+
+@eqx.filter_jit
+def _sampled(
+    posterior: Posterior, num_steps: int, keys: PRNGKeyArray, states: Any, tuned: dict[str, Any]
+) -> tuple[Any, Draws]:
+    import blackjax
+
+    kernel = blackjax.nuts.build_kernel()
+
+    def chain(key, state, tuned):
+        def step(state, key):
+            state, info = kernel(key, state, posterior.log_density, **tuned)
+            slope = jnp.linalg.norm(state.logdensity_grad)
+            return state, Draws(state.position, state.logdensity, slope, info.is_divergent)
+
+        return jax.lax.scan(step, state, jr.split(key, num_steps))
+
+    return jax.vmap(chain)(keys, states, tuned)
+
+
+def _joined(pieces: list[Draws]) -> Draws:
+    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *pieces)
+
+
+@contextlib.contextmanager
+def _waiting(bar: Bar, note: str) -> Iterator[None]:
+    """A compiled loop says nothing until it ends, so a timer shows the bar."""
+    timer = threading.Timer(PATIENCE, bar.update, (0, note))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def _checked(
+    rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...], held_out: Demonstrations | None
+) -> Expert | None:
+    """The held-out demonstrations, if a posterior can be had at all."""
+    if any(expert.demos is None for expert in experts):
+        raise ValueError(
+            "A posterior needs data: a policy or an occupancy does not say how often it was observed. Pass "
+            "Demonstrations, for instance those of `rollout(mdp, policy, num=..., key=...)`."
+        )
+    for reward in rewards:
+        if not reward.is_linear:
+            raise ValueError(
+                f"BayesianIRL needs a reward that is linear in its parameters, but a {type(reward).__name__} is not: "
+                f"the mean of a network's weights is not a network. Use LinearReward(features) or TabularReward."
+            )
+    if held_out is None:
+        return None
+    if len(experts) > 1 or not isinstance(held_out, Demonstrations):
+        raise TypeError("`held_out` must be Demonstrations, for a fit to one MDP.")
+    return Expert.of(experts[0].mdp, held_out, None, "mdp")
+
+
+def _require_blackjax() -> None:
+    try:
+        import blackjax  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            "BayesianIRL samples with the package blackjax, which is not installed. Run `pip install 'irlax[bayes]'`."
+        ) from None

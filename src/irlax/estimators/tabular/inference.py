@@ -1,0 +1,187 @@
+"""Standard errors, the bootstrap and tests of nested rewards, for fits under the likelihood objective."""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from irlax import checks
+from irlax.analysis.standard_errors import Kind, covariance, likelihood_ratio_test, summed_by
+from irlax.demos import Demonstrations
+from irlax.estimators.tabular.objectives import Likelihood
+from irlax.estimators.tabular.solvers import Flattening
+from irlax.precision import scope
+from irlax.rewards.base import flat
+from irlax.tables import Table
+from irlax.typing import Array, Float, PRNGKeyArray
+
+if TYPE_CHECKING:
+    from irlax.estimators.tabular.fit import TabularFit
+
+Cluster = Literal["episode"] | np.ndarray | None
+#: Newton steps of one bootstrap refit; from the estimate they converge quadratically.
+BOOTSTRAP_STEPS = 12
+
+
+def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np.ndarray, " K"]:
+    """Square roots of the diagonal of `parameter_covariance`."""
+    return np.sqrt(np.diag(parameter_covariance(fit, kind, cluster)))
+
+
+def parameter_covariance(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np.ndarray, "K K"]:
+    """The covariance of the estimates by one of the three estimators."""
+    _refuse_unless_likelihood(fit)
+    hessian, scores = _curvature_and_scores(fit)
+    if kind == "hessian" and cluster is not None:
+        raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
+    if cluster is not None:
+        scores = summed_by(scores, _clusters(fit, cluster))
+    return covariance(kind, hessian, scores)
+
+
+def _clusters(fit: "TabularFit", cluster: Cluster) -> np.ndarray:
+    episodes, offset = [], 0
+    for demos in _all_demos(fit):
+        episodes.append(demos.episode + offset)
+        offset += demos.num_episodes
+    rows = np.concatenate(episodes)
+    if isinstance(cluster, str):
+        checks.one_of("cluster", cluster, ("episode",))
+        return rows
+    labels = np.asarray(cluster)
+    checks.has_shape("cluster", labels, (offset,), "a label for each episode")
+    return labels[rows]
+
+
+def _all_demos(fit: "TabularFit") -> list[Demonstrations]:
+    return [expert.demos for expert in fit.experts if expert.demos is not None]
+
+
+def _refuse_unless_likelihood(fit: "TabularFit") -> None:
+    settings = dict(fit.settings)
+    if settings.get("objective") != "likelihood":
+        raise ValueError(
+            "Standard errors are those of maximum likelihood estimates: fit with MCEIRL(objective='likelihood')."
+        )
+    if fit.log_likelihood is None:
+        raise ValueError("Standard errors need demonstrations; this fit was to a policy or an occupancy.")
+    if not fit.converged:
+        raise ValueError(f"The fit {fit.status.value}, so it has no standard errors.")
+
+
+def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], Float[np.ndarray, "n K"]]:
+    """The Hessian of minus the total (penalised) log likelihood, and the score of each observed choice."""
+    theta = flat(fit.reward.parameters)
+    penalty = float(dict(fit.settings).get("l2", 0.0))
+    total = np.zeros((len(theta), len(theta)))
+    scores = []
+    with scope():
+        for reward, expert in zip(fit.rewards, fit.experts, strict=True):
+            demos = expert.demos
+            assert demos is not None
+            seen = expert.choices(discounted=False)
+            likelihood = Likelihood(
+                expert.mdp,
+                reward.fold(expert.mdp),
+                *(jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights)),
+            )
+            flattening = Flattening.of(reward.parameters)
+            slopes = np.asarray(_slopes(likelihood, flattening, jnp.asarray(theta)))
+            weight = np.repeat(demos.weights, demos.lengths)
+            scores.append(weight[:, None] * slopes[_places(seen, demos, expert.mdp)])
+            episodes = demos.weights.sum()
+            curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
+            total += episodes * (curvature + penalty * np.eye(len(theta)))
+    return (total + total.T) / 2, np.concatenate(scores)
+
+
+def _places(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Where each observed choice stands in the grid of distinct ones."""
+    period = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
+    table = {}
+    for t, m in zip(*np.nonzero(seen.weights > 0), strict=True):
+        table[(t, seen.states[t, m], seen.actions[t, m])] = m
+    keys, inverse = np.unique(
+        np.stack([period, demos.tabular_states, demos.actions], axis=1), axis=0, return_inverse=True
+    )
+    column = np.array([table.get(tuple(key), 0) for key in keys.tolist()])
+    return period, column[inverse.ravel()]
+
+
+@eqx.filter_jit
+def _slopes(likelihood: Likelihood, flattening: Flattening, theta: Float[Array, " K"]) -> Float[Array, "T M K"]:
+    return jax.jacfwd(lambda theta: likelihood.log_policy(flattening.unflatten(theta)))(theta)
+
+
+@eqx.filter_jit
+def _curvature(likelihood: Likelihood, flattening: Flattening, theta: Float[Array, " K"]) -> Float[Array, "K K"]:
+    return jax.hessian(lambda theta: likelihood(flattening.unflatten(theta)))(theta)
+
+
+def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
+    """Estimates from `num` resamples of the episodes, all refitted at once by Newton's method, as one vmap.
+
+    A resample is a weight for each episode, so the data stay where they are. Refits that do not converge in
+    a dozen steps are NaN.
+    """
+    _refuse_unless_likelihood(fit)
+    checks.count("num", num)
+    if len(fit.experts) > 1:
+        raise ValueError("The bootstrap is for fits to one MDP.")
+    reward, expert = fit.reward, next(iter(fit.experts))
+    demos = expert.demos
+    assert demos is not None
+    penalty = float(dict(fit.settings).get("l2", 0.0))
+    with scope():
+        seen = expert.choices(discounted=False)
+        period, column = _places(seen, demos, expert.mdp)
+        likelihood = Likelihood(
+            expert.mdp, reward.fold(expert.mdp), jnp.asarray(seen.states), jnp.asarray(seen.actions), seen.weights
+        )
+        drawn = jr.randint(key, (num, demos.num_episodes), 0, demos.num_episodes)
+        times = jax.vmap(lambda picks: jnp.zeros(demos.num_episodes).at[picks].add(1.0))(drawn)
+        by_episode = times * demos.weights
+        share = (by_episode / by_episode.sum(axis=1, keepdims=True))[:, demos.episode]
+        grids = jnp.zeros((num, *seen.weights.shape)).at[:, period, column].add(share)
+        flattening = Flattening.of(reward.parameters)
+        start = jnp.asarray(flat(reward.parameters))
+        return np.asarray(_refits(likelihood, flattening, start, grids, jnp.asarray(penalty)))
+
+
+@eqx.filter_jit
+def _refits(
+    likelihood: Likelihood,
+    flattening: Flattening,
+    start: Float[Array, " K"],
+    grids: Float[Array, "num T M"],
+    penalty: Float[Array, ""],
+) -> Float[Array, "num K"]:
+    def refit(grid):
+        def loss(theta):
+            log_policy = likelihood.log_policy(flattening.unflatten(theta))
+            return -(grid * log_policy).sum() + 0.5 * penalty * (theta @ theta)
+
+        def step(theta, _):
+            slope, curvature = jax.grad(loss)(theta), jax.hessian(loss)(theta)
+            # A whisper of damping keeps unidentified directions where they are.
+            ridge = 1e-12 * jnp.trace(curvature) / len(theta) * jnp.eye(len(theta))
+            return theta - jnp.linalg.solve(curvature + ridge, slope), None
+
+        theta = jax.lax.scan(step, start, length=BOOTSTRAP_STEPS)[0]
+        return jnp.where(jnp.abs(jax.grad(loss)(theta)).max() < 1e-6, theta, jnp.nan)
+
+    return jax.lax.map(refit, grids, batch_size=64)
+
+
+def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
+    """The likelihood-ratio test of a reward nested in another, fitted to the same demonstrations."""
+    for fit in (smaller, larger):
+        _refuse_unless_likelihood(fit)
+    if smaller.num_choices != larger.num_choices:
+        raise ValueError("The two fits are to different demonstrations.")
+    restrictions = larger.reward.num_parameters - smaller.reward.num_parameters
+    assert smaller.log_likelihood is not None and larger.log_likelihood is not None
+    return likelihood_ratio_test(smaller.log_likelihood, larger.log_likelihood, restrictions)

@@ -1,0 +1,173 @@
+"""MDPs as .npz files."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from irlax import checks, storage
+from irlax.mdp.dynamics import Dense, Deterministic, Successors
+from irlax.mdp.mdp import MDP
+from irlax.precision import is_traced
+from irlax.typing import Shaped
+
+FORMAT = "irlax-mdp-1"
+_DYNAMICS = ("transitions", "successors", "probs")
+_TEXTS = ("layout", "state_names", "action_names")
+_KEYS = ("format", *_DYNAMICS, "initial", "discount", "horizon", "available", *_TEXTS)
+
+
+class MDPFile(eqx.Module):
+    """An MDP with what its file says for the eye."""
+
+    mdp: MDP
+    #: A gridworld, a string a row, as `envs.Gridworld` draws it.
+    layout: tuple[str, ...] | None = eqx.field(static=True, default=None)
+    state_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
+    action_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
+
+
+def save_mdp(
+    path: str | os.PathLike[str],
+    mdp: MDP,
+    *,
+    layout: Sequence[str] | None = None,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+) -> None:
+    """Write an MDP to an .npz file, whole or not at all; `load_mdp` says what is in it.
+
+    `layout` draws a gridworld, a string a row.
+
+        grid = envs.Gridworld(("S.", ".G"))
+        save_mdp("grid.npz", grid.mdp, layout=grid.layout)
+    """
+    path = storage.known_suffix(path, (".npz",))
+    if not isinstance(mdp, MDP):
+        raise TypeError(f"`mdp` must be an MDP, but is a {type(mdp).__name__}.")
+    if is_traced(mdp):
+        raise TypeError("An MDP inside `jit`, `vmap` or `grad` has no values to write. Save it outside.")
+    arrays = {
+        "format": FORMAT,
+        **_dynamics(mdp),
+        "initial": mdp.initial,
+        "discount": float(mdp.discount),
+        "horizon": -1 if mdp.horizon is None else mdp.horizon,
+        "available": None if mdp.mask is None else mdp.mask.T,
+    }
+    texts = {"layout": layout, "state_names": state_names, "action_names": action_names}
+    arrays |= {name: None if value is None else np.array(tuple(value)) for name, value in texts.items()}
+    _texts(arrays, mdp)
+    storage.save_arrays(path, arrays)
+
+
+def load_mdp(path: str | os.PathLike[str]) -> MDP:
+    """Read an MDP from an .npz file, checked as `MDP.from_dense` and `MDP.from_successors` check it.
+
+    Such a file may be written by `save_mdp`, or with `numpy.savez` from these arrays:
+
+    ================  ==============  ==========================================================
+    ``transitions``   float [S,A,S]   P(s' | s, a); or else:
+    ``successors``    int [S,A,B]     the next states that are possible
+    ``probs``         float [S,A,B]   their probabilities; may be left out if B = 1
+    ``initial``       float [S]       the distribution of the first state
+    ``discount``      number          γ
+    ``horizon``       integer         decisions; −1 (or left out) for none
+    ``available``     bool [S,A]      optional: which actions exist where
+    ``layout``        text [rows]     optional: a gridworld, drawn
+    ``state_names``   text [S]        optional
+    ``action_names``  text [A]        optional
+    ``format``        text            optional: "irlax-mdp-1"
+    ================  ==============  ==========================================================
+
+    Nothing is ever unpickled, and no more is unpacked than the memory holds.
+    """
+    return load_mdp_file(path).mdp
+
+
+def load_mdp_file(path: str | os.PathLike[str]) -> MDPFile:
+    """What `load_mdp` reads, with the layout and the names beside it."""
+    path = storage.existing_file(path, (".npz",))
+    arrays = storage.load_arrays(path, _KEYS, "an MDP (.npz)")
+    try:
+        _check_keys(path, arrays)
+        # Probabilities of 1e308 are refused for their sum, not with a warning about it.
+        with np.errstate(over="ignore"):
+            mdp = _mdp(arrays)
+        return MDPFile(mdp, **_texts(arrays, mdp))
+    except (TypeError, ValueError) as error:
+        raise storage.in_file(path, error) from None
+
+
+def _dynamics(mdp: MDP) -> dict[str, Any]:
+    """The arrays of the dynamics, state-major as the constructors take them."""
+    dynamics = mdp.dynamics
+    if isinstance(dynamics, Dense):
+        return {"transitions": np.asarray(dynamics.probs).swapaxes(0, 1)}
+    if isinstance(dynamics, Deterministic):
+        return {"successors": np.asarray(dynamics.successor).T[..., None]}
+    if isinstance(dynamics, Successors):
+        return {"successors": np.asarray(dynamics.successors).T, "probs": np.asarray(dynamics.probs).T}
+    raise TypeError(f"No file format is known for dynamics of type {type(dynamics).__name__}.")
+
+
+def _check_keys(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    stated = arrays.get("format", np.array(FORMAT))
+    if stated.shape != () or str(stated) != FORMAT:
+        raise ValueError(f"The format must be {FORMAT!r}, but is {str(stated)!r:.60}.")
+    there = ", ".join(arrays) or "nothing"
+    if ("transitions" in arrays) == ("successors" in arrays):
+        raise ValueError(f"The file must hold `transitions` or `successors`, and not both. It holds {there}.")
+    missing = [name for name in ("initial", "discount") if name not in arrays]
+    if missing:
+        raise ValueError(f"The file has no {' and no '.join(missing)}. It holds {there}.")
+    for name, kinds, wanted in (("discount", "iuf", "number"), ("horizon", "iu", "whole number")):
+        value = arrays.get(name)
+        if value is not None and (value.shape != () or value.dtype.kind not in kinds):
+            raise TypeError(f"`{name}` must be one {wanted}, but is {value.dtype} of shape {value.shape}.")
+
+
+def _mdp(arrays: dict[str, np.ndarray]) -> MDP:
+    stored = arrays.get("transitions", arrays.get("successors"))
+    assert stored is not None
+    if stored.ndim != 3 or 0 in stored.shape:
+        raise ValueError(f"Transitions must have three axes, none of them empty, but have shape {stored.shape}.")
+    for name in ("transitions", "probs", "initial"):
+        if name in arrays and arrays[name].dtype.kind not in "iuf":
+            raise TypeError(f"`{name}` must hold numbers, but has dtype {arrays[name].dtype}.")
+    horizon = arrays.get("horizon", np.array(-1)).item()
+    options: dict[str, Any] = {
+        "discount": arrays["discount"].item(),
+        "horizon": None if horizon == -1 else horizon,
+        "available": arrays.get("available"),
+    }
+    if "transitions" in arrays:
+        if "probs" in arrays:
+            raise ValueError("`probs` belongs to `successors`, but the file holds `transitions`.")
+        return MDP.from_dense(stored, arrays["initial"], **options)
+    if stored.dtype.kind not in "iu":
+        raise TypeError(f"`successors` must hold integers, but has dtype {stored.dtype}.")
+    if "probs" not in arrays and stored.shape[-1] != 1:
+        raise ValueError(f"The file lists {stored.shape[-1]} successors for each state and action, but no `probs`.")
+    return MDP.from_successors(stored, arrays.get("probs", np.ones(stored.shape)), arrays["initial"], **options)
+
+
+def _texts(arrays: dict[str, Any], mdp: MDP) -> dict[str, tuple[str, ...] | None]:
+    """Layout and names, if they are text and as many as there should be."""
+    lengths = {"layout": None, "state_names": mdp.num_states, "action_names": mdp.num_actions}
+    return {name: _text(name, arrays.get(name), length) for name, length in lengths.items()}
+
+
+def _text(name: str, array: Shaped[np.ndarray, "..."] | None, length: int | None) -> tuple[str, ...] | None:
+    if array is None:
+        return None
+    if array.dtype.kind != "U":
+        raise TypeError(f"`{name}` must hold text, but has dtype {array.dtype}.")
+    checks.has_shape(name, array, (length,), "a string for each")
+    texts = tuple(str(text) for text in array)
+    if name == "layout" and len({len(text) for text in texts}) != 1:
+        raise ValueError("`layout` must have rows of equal length, at least one.")
+    return texts

@@ -1,0 +1,213 @@
+"""The report on a fit: reward, policy, occupancies of expert and model, convergence, summary."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.special import entr
+
+from irlax.estimators.tabular.fit import SHOWN_PARAMETERS, TabularFit
+from irlax.estimators.tabular.storage import Run
+from irlax.report import plots
+from irlax.report.html import Page
+from irlax.report.scene import MOVES, Grid, Scene
+from irlax.rewards.base import flat
+from irlax.tables import pairs, show
+from irlax.typing import Float, Int
+
+#: Up to this many parameters are listed at the top.
+SHORT_LIST = 12
+#: At most this many of several MDPs are shown.
+SHOWN_MDPS = 4
+#: Grids with more cells than this on a side have colours for actions instead of arrows.
+MOST_ARROWS = 60
+
+
+def fit_page(run: Run) -> Page:
+    """The report on a fit as one page."""
+    fit = run.fit
+    page = Page(f"{fit.method}: a reward from demonstrations", _lead(fit))
+    if not fit.converged:
+        page = page.text(f"This fit {fit.status.value}. What is shown below is its best iterate.", alert=True)
+    *parameters, facts = fit.summary().tables
+    # A long list would keep the pictures from whoever opens the page.
+    first = [*parameters, facts] if fit.reward.num_parameters <= SHORT_LIST else [facts]
+    for table in first:
+        page = page.table(table)
+    if fit.samples is not None and fit.reward.num_parameters <= SHOWN_PARAMETERS:
+        page = _posterior(page, fit, fit.samples)
+    for i, file in enumerate(run.files[:SHOWN_MDPS]):
+        scene = Scene.of(fit, file, i)
+        suffix = f", MDP {i + 1} of {len(run.files)}" if len(run.files) > 1 else ""
+        page = _occupancies(_policy(_reward(page, scene, suffix), scene, suffix), scene, fit, suffix)
+    page = _convergence(page, fit)
+    if parameters and len(first) == 1:
+        page = page.heading("Parameters").table(parameters[0])
+    return page.heading("How it was made").table(pairs("", run.versions))
+
+
+def _lead(fit: TabularFit) -> str:
+    horizon = "an infinite horizon" if fit.mdp.horizon is None else f"horizon {fit.mdp.horizon}"
+    seen = f"{show(fit.num_episodes)} episodes, {show(fit.num_choices)} choices" if fit.num_episodes else "a policy"
+    size = f"{show(fit.mdp.num_states)} states and {show(fit.mdp.num_actions)} actions"
+    return f"Learned from {seen}, in an MDP of {size} with discount {float(fit.mdp.discount):g} and {horizon}."
+
+
+def _drawn(page: Page, figure: Any, caption: str) -> Page:
+    with warnings.catch_warnings():
+        # Names may use letters that the font does not have: they are shown as boxes.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        return page.figure(figure, caption)
+
+
+def _panels(grid: Grid, count: int) -> tuple[Any, np.ndarray]:
+    """Axes for pictures of a grid, at most three beside each other, as tall as the grid asks for."""
+    columns = min(count, 3)
+    tall = 9.0 / max(columns, 2) * grid.shape[0] / grid.shape[1]
+    figure, axes = plots.blank(columns, rows=-(-count // columns), height=float(np.clip(tall, 1.6, 5.5)))
+    for ax in axes.ravel()[count:]:
+        ax.set_visible(False)
+    return figure, axes.ravel()[:count]
+
+
+def _listed(scene: Scene, columns: int = 1) -> tuple[Any, np.ndarray, Int[np.ndarray, " n"], str]:
+    """Axes for lists of states, the states, and what to say about those that are left out."""
+    states = scene.shown
+    figure, axes = plots.blank(columns, height=1.2 + 0.27 * len(states))
+    left_out = scene.mdp.num_states - len(states)
+    note = f" Shown are the {len(states)} states that are visited most; {show(left_out)} are not." if left_out else ""
+    return figure, axes[0], states, note
+
+
+def _reward(page: Page, scene: Scene, suffix: str) -> Page:
+    page = page.heading(f"Reward{suffix}")
+    by_state = np.nanmax(scene.reward, axis=1)
+    scale = plots.limits(scene.reward)
+    if scene.grid is not None and scene.over_states:
+        figure, axes = _panels(scene.grid, 2)
+        time = "" if scene.mdp.horizon is None else " at t = 0"
+        worth = plots.limits(scene.value, from_zero=False)
+        pictures = {"reward r(s)": (by_state, scale), f"value V(s){time}": (scene.value, worth)}
+        for ax, (title, (values, span)) in zip(axes, pictures.items(), strict=True):
+            picture = scene.grid.picture(values)
+            plots.grid_heatmap(figure, ax, picture, title=title, scale=span, bar="", marks=scene.grid.board)
+        return _drawn(page, figure, "The learned reward of each cell, and what it is worth to be there.")
+    if scene.grid is not None:
+        figure, axes = _panels(scene.grid, scene.mdp.num_actions)
+        for a, ax in enumerate(axes):
+            title, picture = plots.label(scene.action_names[a]), scene.grid.picture(scene.reward[:, a])
+            plots.grid_heatmap(figure, ax, picture, title=title, scale=scale, bar="reward", marks=scene.grid.board)
+        return _drawn(page, figure, "The learned expected reward of each action in each cell.")
+    figure, (ax, *_), states, note = _listed(scene)
+    names = scene.names(states)
+    if scene.over_states:
+        plots.bars(ax, {"reward": by_state[states]}, names, xlabel="reward r(s)")
+        return _drawn(page, figure, f"The learned reward of each state.{note}")
+    plots.heat_table(
+        figure, ax, scene.reward[states], rows=names, columns=scene.action_names, title="E[r(s, a, S')]", bar="reward"
+    )
+    return _drawn(page, figure, f"The learned expected reward of each action in each state.{note}")
+
+
+def _policy(page: Page, scene: Scene, suffix: str) -> Page:
+    page = page.heading(f"Policy{suffix}")
+    stationary = scene.mdp.horizon is None
+    policies = {"at all times" if stationary else "at t = 0": scene.first_policy}
+    if not stationary:
+        policies["over all times, by visits"] = scene.mean_policy
+    meaning = (
+        "" if stationary else " It depends on time: left at the first decision, right averaged over the model's visits."
+    )
+    if scene.grid is None:
+        figure, axes, states, note = _listed(scene, len(policies))
+        for ax, (title, policy) in zip(axes, policies.items(), strict=True):
+            options = {"rows": scene.names(states), "columns": scene.action_names}
+            plots.heat_table(
+                figure, ax, policy[states], **options, title=title, bar="probability", scale=(0, 1, plots.AMOUNTS)
+            )
+        return _drawn(page, figure, f"How likely each action is in each state.{meaning}{note}")
+    return _policy_on_grid(page, scene, scene.grid, policies, meaning)
+
+
+def _policy_on_grid(
+    page: Page, scene: Scene, grid: Grid, policies: dict[str, Float[np.ndarray, "S A"]], meaning: str
+) -> Page:
+    figure, axes = _panels(grid, 2)
+    moves = [MOVES.get(name) for name in scene.action_names]
+    arrows = max(grid.shape) <= MOST_ARROWS and None not in moves
+    for ax, (title, policy) in zip(axes, policies.items(), strict=False):
+        if arrows:
+            plots.policy_arrows(
+                figure,
+                ax,
+                np.nan_to_num(policy),
+                cells=grid.cells,
+                shape=grid.shape,
+                moves=np.array(moves),
+                title=title,
+                shade=scene.model.sum(axis=1),
+                bar="discounted visits",
+            )
+        else:
+            known = np.isfinite(policy).any(axis=1)
+            likeliest = np.where(known, np.argmax(np.nan_to_num(policy), axis=1), np.nan)
+            plots.chosen_actions(ax, grid.picture(likeliest), scene.action_names, title=title)
+    if len(policies) == 1:
+        spread = entr(np.nan_to_num(scene.first_policy)).sum(axis=1)
+        plots.grid_heatmap(figure, axes[1], grid.picture(spread), title="entropy of the choice", bar="nats")
+    how = "An arrow is as long as its action is likely beside the likeliest; a dot stands for staying."
+    return _drawn(page, figure, f"{how if arrows else 'The likeliest action of each cell.'}{meaning}")
+
+
+def _occupancies(page: Page, scene: Scene, fit: TabularFit, suffix: str) -> Page:
+    page = page.heading(f"Where expert and model go{suffix}")
+    expert, model = scene.expert.sum(axis=1), scene.model.sum(axis=1)
+    amount = "discounted visits" if scene.whole else "share of discounted visits"
+    text = f"{amount[0].upper()}{amount[1:]} to each state, of the expert (from the data) and of the fitted policy."
+    if not scene.whole:
+        text += " Episodes are not whole, so shares are compared, and they may differ though the fit is good."
+    if fit.method == "MaxEntIRL":
+        text += " These are visits in the real world; the Maximum Entropy model believes in others."
+    if scene.grid is not None:
+        figure, axes = _panels(scene.grid, 3)
+        scale = plots.limits(expert, model)
+        pictures = {"expert": (expert, scale), "model": (model, scale), "expert − model": (expert - model, None)}
+        for ax, (title, (mass, given)) in zip(axes, pictures.items(), strict=True):
+            picture = scene.grid.picture(mass)
+            plots.grid_heatmap(figure, ax, picture, title=title, scale=given, bar="", marks=scene.grid.board)
+        return _drawn(page, figure, text)
+    figure, (ax, *_), states, note = _listed(scene)
+    plots.bars(ax, {"expert": expert[states], "model": model[states]}, scene.names(states), xlabel=amount)
+    return _drawn(page, figure, text + note)
+
+
+def _posterior(page: Page, fit: TabularFit, samples: Float[np.ndarray, "draws K"]) -> Page:
+    names = fit.reward.parameter_names()
+    figure, axes = plots.blank(height=1.2 + 0.27 * len(names))
+    low, high = np.quantile(samples, [0.025, 0.975], axis=0)
+    plots.intervals(axes[0, 0], names, flat(fit.reward.parameters), low, high, xlabel="parameter")
+    page = page.heading("Posterior")
+    return _drawn(page, figure, "Estimates and central 95% intervals of the posterior.")
+
+
+def _convergence(page: Page, fit: TabularFit) -> Page:
+    loss, gradient = fit.history.loss, fit.history.gradient
+    if len(loss) < 2:
+        return page
+    above = loss - np.nanmin(loss)
+    apprentice = fit.method == "ApprenticeshipIRL"
+    names = ("distance to the demonstrator", "still to be saved") if apprentice else ("objective", "largest gradient")
+    figure, axes = plots.blank(2)
+    curves = {names[0]: loss} if apprentice else {f"{names[0]} above its lowest": above}
+    for ax, (name, curve) in zip(axes[0], [*curves.items(), (names[1], gradient)], strict=True):
+        seen = np.isfinite(curve) & (curve > 0)
+        steps = np.flatnonzero(seen)
+        marker = "o" if len(steps) < 40 else None
+        ax.plot(steps, curve[seen], color=plots.COLOURS[0], linewidth=2, marker=marker, clip_on=False)
+        ax.set_yscale("log")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_xlabel("step")
+        ax.set_ylabel(name)
+        ax.set_xlim(0, len(loss) - 1)
+    page = page.heading("Convergence")
+    return _drawn(page, figure, f"What was minimised, and how steep it still was, over {len(loss) - 1} steps.")

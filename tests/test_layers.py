@@ -1,0 +1,66 @@
+"""Imports go one way: a module imports only from modules above it in the layout of the design."""
+
+import ast
+import graphlib
+from pathlib import Path
+
+import pytest
+
+import irlax
+
+ROOT = Path(irlax.__file__).parent
+ORDER = ("typing precision checks mdp planning rewards demos analysis envs rl estimators report cli __init__").split()
+
+
+def top(path):
+    """The top-level module that a file belongs to."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+MODULES = sorted({top(path) for path in ROOT.rglob("*.py")})
+
+
+def imported(path):
+    """The top-level modules that a file imports, also inside functions, each with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively, which hides where from"
+            # `from irlax import checks` imports a module, `from irlax import MDP` a name of the package.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            package, *rest = name.split(".")
+            if package == "irlax":
+                yield rest[0] if rest and rest[0] in MODULES else "__init__", node.lineno
+
+
+IMPORTS = {
+    name: {
+        (target, f"{path.relative_to(ROOT)}:{line}")
+        for path in ROOT.rglob("*.py")
+        if top(path) == name
+        for target, line in imported(path)
+        if target != name
+    }
+    for name in MODULES
+}
+
+
+@pytest.mark.parametrize("name", [name for name in ORDER if name in MODULES])
+def test_a_module_imports_only_from_modules_above_it(name):
+    below = [(target, where) for target, where in IMPORTS[name] if target in ORDER[ORDER.index(name) :]]
+    assert not below, f"{name} must not import {sorted(below)}"
+
+
+def test_modules_beside_the_layout_close_no_circle():
+    """A helper module may stand anywhere, as long as the whole has an order at all."""
+    graph = {name: {target for target, _ in targets} for name, targets in IMPORTS.items()}
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_the_layout_is_there_to_be_checked():
+    assert {"typing", "precision", "checks", "mdp", "planning", "demos", "envs", "__init__"} <= set(MODULES)
+    assert ("mdp" in {target for target, _ in IMPORTS["planning"]}) and IMPORTS["mdp"]
