@@ -9,11 +9,8 @@ from irlax.analysis import canonical, rescaling, same_hard_policy
 
 def world(horizon=None, seed=0):
     rng = np.random.default_rng(seed)
-    return (
-        ix.envs.RandomMDP(4, 3, discount=0.8, horizon=horizon, seed=seed).mdp,
-        rng.normal(size=(4, 3, 4)),
-        rng.normal(size=4),
-    )
+    mdp = ix.envs.RandomMDP(4, 3, discount=0.8, horizon=horizon, seed=seed).mdp
+    return mdp, rng.normal(size=(4, 3, 4)), rng.normal(size=4)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -418,7 +418,7 @@ def test_cross_validation_prefers_a_penalty_when_data_are_few():
     truth = np.zeros(15)
     demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ truth), num=10, key=jax.random.key(0))
     fit = ix.MCEIRL(objective="likelihood", l2="cv").fit(mdp, ix.LinearReward(features), demos)
-    chosen = dict((extra.name, extra.value) for extra in fit.extras)["l2 by cross-validation"]
+    chosen = {extra.name: extra.value for extra in fit.extras}["l2 by cross-validation"]
     assert chosen >= 0.1
     assert "l2 by cross-validation" in str(fit.summary())
 
@@ -480,7 +480,7 @@ def test_bad_demonstrators_are_refused_with_a_message(as_a_user):
         estimator.fit(mdp, reward)
     with pytest.raises(TypeError, match="Demonstrations, a policy array or a plan"):
         estimator.fit(mdp, reward, "demos.csv")
-    with pytest.raises(ValueError, match="policy.*shape"):
+    with pytest.raises(ValueError, match=r"policy.*shape"):
         estimator.fit(mdp, reward, np.ones((5, 2)))
     with pytest.raises(ValueError, match="discounted mass"):
         estimator.fit(mdp, reward, occupancy=np.ones((4, 5, 3)))

@@ -180,7 +180,7 @@ def _svd(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Singular values (K of them) and all right singular vectors, as rows."""
     if len(matrix) > matrix.shape[1]:
         # R has the same right factor and singular values, and is no taller than wide.
-        matrix = np.linalg.qr(matrix, mode="r")
+        matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
     _, singular, right = np.linalg.svd(matrix, full_matrices=True)
     return np.pad(singular, (0, matrix.shape[1] - len(singular))), right
 

@@ -1,8 +1,13 @@
 """How `irlax fit` fits: an estimator from flags, a fit that survives an interruption, and its continuation."""
 
 import dataclasses
+import importlib
 import inspect
+import os
+import re
+import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,27 +18,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import irlax
 from irlax.cli.inputs import Problem
 from irlax.estimators.base import Status
 from irlax.estimators.tabular.cross_validation import chosen_l2
 from irlax.estimators.tabular.fit import Extra, History, TabularFit
 from irlax.estimators.tabular.fitting import matched
+from irlax.estimators.tabular.mce import MCEIRL
 from irlax.estimators.tabular.solvers import SOLVERS, Flattening, Iterate, Newton
 from irlax.estimators.tabular.storage import load_fit
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 
-METHODS = {"mce": "MCEIRL", "maxent": "MaxEntIRL", "apprenticeship": "ApprenticeshipIRL", "bayesian": "BayesianIRL"}
+#: The module and the class of each method.
+METHODS = {
+    "mce": ("mce", "MCEIRL"),
+    "maxent": ("maxent", "MaxEntIRL"),
+    "apprenticeship": ("apprenticeship", "ApprenticeshipIRL"),
+    "bayesian": ("bayesian", "BayesianIRL"),
+}
 _CHOSEN = "l2 by cross-validation"
 _WORDS = {"true": True, "false": False, "none": None}
 
 
 def estimator_of(method: str, options: Mapping[str, Any], settings: Sequence[str]) -> Any:
     """The estimator with the given options; `settings` are NAME=VALUE, of the estimator or of its solver."""
-    kind = getattr(irlax, METHODS[method], None)
-    if kind is None:
-        raise ValueError(f"--method {method} is not part of this version of irlax.")
+    module, name = METHODS[method]
+    kind = getattr(importlib.import_module(f"irlax.estimators.tabular.{module}"), name)
     known = [field.name for field in dataclasses.fields(kind)]
     fields = dict(options)
     for name in fields:
@@ -84,7 +94,8 @@ def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | Non
     estimator, extras = _with_l2(estimator, problem, earlier)
     best = Best()
     try:
-        fit = _fitted(estimator, problem, reward, key=key, callback=best)
+        with best:
+            fit = _fitted(estimator, problem, reward, key=key, callback=best)
         history = fit.history
     except KeyboardInterrupt:
         fit, history = _interrupted(estimator, problem, reward, best), best.history
@@ -110,23 +121,49 @@ def exit_code(fit: TabularFit) -> int:
 
 
 class Best:
-    """Listens to a solver, and remembers the best iterate and the way to it."""
+    """Listens to a solver, remembers the best iterate and the way to it, and ends the fit when Ctrl-C is pressed.
+
+    The fit ends at its next step, or at once if Ctrl-C is pressed again or there is nothing to lose yet. (An
+    interrupt raised anywhere, as Python does it, may leave JAX in disorder, or be swallowed by a finaliser.)
+    """
 
     def __init__(self) -> None:
         self.iterate: Iterate | None = None
         self._seen: list[tuple[float, float]] = []
+        self._asked = False
+        self._before: Any = None
 
     def __call__(self, iterate: Iterate) -> None:
         """Take note of an iterate."""
         self._seen.append((iterate.loss, iterate.gradient))
         if np.isfinite(iterate.loss) and (self.iterate is None or iterate.loss < self.iterate.loss):
             self.iterate = iterate
+        if self._asked:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> "Best":
+        # Where interrupts are ignored, as under nohup, or handled by a host, they stay so.
+        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if ours and threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._stop)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
 
     @property
     def history(self) -> History:
         """The objective and the size of its gradient at all iterates."""
         loss, gradient = np.array(self._seen, float).reshape(-1, 2).T
         return History(loss, gradient)
+
+    def _stop(self, *_: Any) -> None:
+        again, self._asked = self._asked, True
+        if again or self.iterate is None:
+            raise KeyboardInterrupt
+        # Not `print`: this may happen in the middle of another one.
+        os.write(2, b"irlax: stopping after this step; Ctrl-C again stops at once.\n")
 
 
 def _number(text: str) -> float:
@@ -142,6 +179,11 @@ def _parsed(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
+    prior = re.fullmatch(r"(Normal|Laplace)\((.*)\)", text)
+    if prior is not None:
+        from irlax.estimators.tabular import bayesian
+
+        return getattr(bayesian, prior[1])(*(_parsed(scale) for scale in prior[2].split(",") if scale))
     return _WORDS.get(text.lower(), text)
 
 
@@ -178,19 +220,28 @@ def _fitted(estimator: Any, problem: Problem, reward: AbstractReward, *, key: in
 
 def _interrupted(estimator: Any, problem: Problem, reward: AbstractReward, best: Best) -> TabularFit:
     """The fit of the best iterate: no step is taken from it."""
-    names = [field.name for field in dataclasses.fields(estimator)]
-    if best.iterate is None or not {"solver", "max_steps"} & set(names):
-        print("irlax: interrupted before there was a result; nothing was written.", file=sys.stderr)
+    if best.iterate is None:
+        print("irlax: interrupted before the first step; nothing was written.", file=sys.stderr)
         raise KeyboardInterrupt
     print(
         f"irlax: interrupted after step {best.iterate.step}. The best iterate is kept; --resume goes on from it.",
         file=sys.stderr,
     )
-    stop = {"solver": Newton(max_steps=0)} if "solver" in names else {"max_steps": 0}
     with scope():
         tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(best.iterate.parameters))
         here = reward.with_parameters(jax.tree.map(np.asarray, tree))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        fit = _fitted(dataclasses.replace(estimator, **stop), problem, here, key=0, callback=None)
-    return dataclasses.replace(fit, status=Status.INTERRUPTED)
+        fit = _fitted(_standing(estimator), problem, here, key=0, callback=None)
+    settings = fit.settings if fit.method == type(estimator).__name__ else ()
+    return dataclasses.replace(fit, method=type(estimator).__name__, settings=settings, status=Status.INTERRUPTED)
+
+
+def _standing(estimator: Any) -> Any:
+    """The estimator without its steps; for one that samples, the one whose optimum it samples around."""
+    names = [field.name for field in dataclasses.fields(estimator)]
+    if "solver" in names:
+        return dataclasses.replace(estimator, solver=Newton(max_steps=0))
+    if "max_steps" in names:
+        return dataclasses.replace(estimator, max_steps=0)
+    return MCEIRL(objective=estimator.likelihood, solver=Newton(max_steps=0), start=estimator.start)

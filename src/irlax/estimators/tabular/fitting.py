@@ -183,7 +183,8 @@ def _judged(
 def _held_out(plans: Sequence[Plan], experts: tuple[Expert, ...], held_out: Demonstrations) -> float:
     if len(experts) > 1 or not isinstance(held_out, Demonstrations):
         raise TypeError("`held_out` must be Demonstrations, for a fit to one MDP.")
-    return total_log_likelihood(plans[0], Expert.of(experts[0].mdp, held_out, None, "mdp"))
+    (plan,), (expert,) = plans, experts
+    return total_log_likelihood(plan, Expert.of(expert.mdp, held_out, None, "mdp"))
 
 
 def _refuse_reward_after_the_end(reward: AbstractReward, mdp: MDP) -> None:
