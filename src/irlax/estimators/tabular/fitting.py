@@ -181,7 +181,7 @@ def _judged(
 
 
 def _held_out(plans: Sequence[Plan], experts: tuple[Expert, ...], held_out: Demonstrations) -> float:
-    if len(experts) > 1 or not isinstance(held_out, Demonstrations):
+    if len(experts) != 1 or not isinstance(held_out, Demonstrations):
         raise TypeError("`held_out` must be Demonstrations, for a fit to one MDP.")
     (plan,), (expert,) = plans, experts
     return total_log_likelihood(plan, Expert.of(expert.mdp, held_out, None, "mdp"))
