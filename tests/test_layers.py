@@ -9,7 +9,8 @@ import pytest
 import irlax
 
 ROOT = Path(irlax.__file__).parent
-ORDER = ("typing precision checks mdp planning rewards demos analysis envs rl estimators report cli __init__").split()
+ORDER = ["typing", "precision", "checks", "mdp", "planning", "rewards", "demos"]
+ORDER += ["analysis", "envs", "rl", "estimators", "report", "cli", "__init__"]
 
 
 def top(path):

@@ -14,10 +14,20 @@ from irlax.analysis import (
     same_soft_policy,
     shape,
 )
-from irlax.demos import Demonstrations, log_likelihood, rollout, trajectory_log_likelihood
+from irlax.demos import (
+    Demonstrations,
+    DemoStatistics,
+    log_likelihood,
+    read_demos,
+    rollout,
+    statistics_from_parquet,
+    trajectory_log_likelihood,
+    write_demos,
+)
 from irlax.estimators.base import Status, UnfinishedWarning
 from irlax.estimators.tabular import LBFGS, MCEIRL, Adam, DualAscent, MaxEntIRL, Newton
 from irlax.mdp import MDP
+from irlax.mdp.files import load_mdp, save_mdp
 from irlax.planning import (
     Plan,
     believed_occupancy,
@@ -42,6 +52,7 @@ __all__ = [
     "MCEIRL",
     "MDP",
     "Adam",
+    "DemoStatistics",
     "Demonstrations",
     "DualAscent",
     "LinearReward",
@@ -64,17 +75,22 @@ __all__ = [
     "identify",
     "is_decomposable",
     "linked_components",
+    "load_mdp",
     "log_likelihood",
     "occupancy",
     "path_plan",
+    "read_demos",
     "regret",
     "rollout",
     "same_hard_policy",
     "same_soft_policy",
+    "save_mdp",
     "shape",
     "soft_plan",
+    "statistics_from_parquet",
     "trajectory_entropy",
     "trajectory_log_likelihood",
     "transition_entropy",
     "visits",
+    "write_demos",
 ]

@@ -43,7 +43,8 @@ def as_integers(name: str, values: Any) -> Any:
     if array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "f":
-        fractional = ~np.isfinite(array) | (array != np.round(array))
+        # Beyond 2⁵³ a float no longer tells one whole number from the next.
+        fractional = ~np.isfinite(array) | (array != np.round(array)) | (np.abs(array) >= 2.0**53)
         if fractional.any():
             raise ValueError(
                 f"`{name}` must hold whole numbers, but does not at {places(fractional)} "

@@ -37,8 +37,7 @@ def close(actual, expected, rtol=1e-9):
 # jit.
 
 
-@pytest.mark.parametrize("horizon", HORIZONS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "horizon"), [("soft", T), ("path", None), ("hard", T)])
 def test_a_jitted_plan_is_the_plan(model, horizon):
     mdp, reward = as_mdp(random_problem(80, horizon=horizon), "successors"), random_reward(80, "sas")
     value, policy, mass = jax.jit(
@@ -77,8 +76,7 @@ def test_jitted_measures_are_the_measures(horizon):
 # vmap.
 
 
-@pytest.mark.parametrize("horizon", HORIZONS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "horizon"), [("soft", None), ("path", T), ("hard", None)])
 def test_a_batch_of_rewards_is_planned_as_each_alone(model, horizon):
     mdp = as_mdp(random_problem(82, horizon=horizon), "successors")
     rewards = np.stack([random_reward(seed) for seed in range(4)])
@@ -86,8 +84,7 @@ def test_a_batch_of_rewards_is_planned_as_each_alone(model, horizon):
     close(values, [MODELS[model](mdp, reward).value for reward in rewards])
 
 
-@pytest.mark.parametrize("horizon", HORIZONS)
-@pytest.mark.parametrize("store", ["dense", "successors"])
+@pytest.mark.parametrize(("store", "horizon"), [("dense", None), ("successors", T)])
 def test_a_batch_of_mdps_is_a_stack_of_pytrees(store, horizon):
     problems = [random_problem(seed, horizon=horizon, discount=d) for seed, d in ((0, 0.5), (1, 0.8), (2, 0.9))]
     mdps = [as_mdp(problem, store) for problem in problems]
@@ -168,14 +165,15 @@ def start_value(model, mdp):
 
 
 @pytest.mark.parametrize("horizon", HORIZONS)
-@pytest.mark.parametrize(("model", "over"), [("soft", "sa"), ("soft", "sas"), ("path", "sa"), ("path", "sas")])
+@pytest.mark.parametrize(("model", "over"), [("soft", "sa"), ("path", "sas")])
 def test_gradients_and_directional_derivatives_are_those_of_finite_differences(model, over, horizon):
     mdp, reward = as_mdp(random_problem(84, horizon=horizon)), random_reward(84, over)
     direction = random_reward(85, over)
     function = jax.jit(start_value(model, mdp))
     expected = slope(function, reward, direction)
     close((jax.jit(jax.grad(function))(reward) * direction).sum(), expected, rtol=1e-8)
-    close(jax.jvp(function, (reward,), (direction,))[1], expected, rtol=1e-8)
+    pushed = jax.jit(lambda reward, direction: jax.jvp(function, (reward,), (direction,))[1])
+    close(pushed(reward, direction), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("horizon", HORIZONS)
@@ -191,8 +189,7 @@ def test_hessians_are_those_of_finite_differences_and_of_a_convex_function(model
     assert np.linalg.eigvalsh(hessian).min() > -1e-9
 
 
-@pytest.mark.parametrize("horizon", HORIZONS)
-@pytest.mark.parametrize("model", ["soft", "path"])
+@pytest.mark.parametrize(("model", "horizon"), [("soft", T), ("path", None)])
 def test_what_follows_from_a_plan_differentiates_too(model, horizon):
     mdp, reward, truth = (
         as_mdp(random_problem(87, horizon=horizon)),

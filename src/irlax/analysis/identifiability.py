@@ -9,6 +9,7 @@ Three kinds of direction are told apart: those that change no expected reward at
 dependence on s' that averages out, spare weights of a network), the constant reward, and other potentials.
 """
 
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -16,20 +17,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
+from jax.flatten_util import ravel_pytree
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from irlax.demos import Demonstrations
 from irlax.mdp import MDP
 from irlax.planning.backup import SoftBackup
 from irlax.planning.chain import Chain
-from irlax.planning.plan import Plan
+from irlax.planning.plan import Plan, action_major_policy, plan_with
+from irlax.planning.soft import TOLERANCE
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import flat
 from irlax.tables import Summary, Table, pairs
-from irlax.typing import Array, Float
+from irlax.typing import Array, Bool, Float
 
 #: Singular values below this share of the largest are zero, but for rounding.
 RANK_TOLERANCE = 1e-9
+#: With more parameters than this the map is never stored.
+LARGE = 2500
+#: And then as many null directions are looked for.
+MOST_NULL = 20
 #: A direction that the summary writes out has at most this many parameters in it.
 SHOWN = 8
 
@@ -114,73 +121,147 @@ def identify(mdp: MDP, reward: AbstractReward, plan: Plan, *, demos: Demonstrati
     `plan` is the demonstrator's (or the fitted) soft plan: for rewards that are linear in their parameters it
     does not change the answer, only the condition number. With `demos`, directions are reported apart that
     the policy reveals, but these visited states and actions do not.
+
+    The map is kept as a matrix while it is small; a large one is reduced time step by time step to a triangle
+    of K × K, and with more than a few thousand parameters it is only ever applied, by Lanczos iterations that
+    look for as many as twenty null directions.
     """
     if not isinstance(plan.backup, SoftBackup):
         raise TypeError("`plan` must come from `soft_plan`: identifiability is about the causal model.")
+    bound = reward.bind(mdp)
     with scope():
-        bound = reward.bind(mdp)
-        parameters = bound.parameters
-        folded = bound.fold(mdp)
-        by_parameter = _jacobian(folded, parameters)
-        policy = jnp.asarray(plan.policy)
-        response = np.asarray(_log_policy_response(mdp, policy, by_parameter))
-    num = bound.num_parameters
-    rows = response.reshape(-1, num)
-    # Actions that do not exist have no log policy.
-    exists = np.broadcast_to(np.asarray(mdp.available), response.shape[:-1]).ravel()
-    scale = np.maximum(np.abs(np.asarray(by_parameter)).max(axis=(0, 1)), 1e-300)
-    scale = np.where(scale > 1e-12 * scale.max(), scale, 1.0)
-    singular, right = _svd(rows[exists] / scale)
-    rank = _rank(singular)
-    null = scipy.linalg.orth((right[rank:] / scale).T).T if rank < num else np.zeros((0, num))
-    rewards = np.moveaxis(np.asarray(by_parameter), -1, 0).reshape(num, -1)
+        if bound.num_parameters > LARGE:
+            return _identify_by_products(mdp, bound, plan, demos)
+        by_parameter = _jacobian(bound.fold(mdp), bound.parameters)
+        slopes = np.asarray(by_parameter)
+        scale = np.maximum(np.abs(slopes).max(axis=(0, 1)), 1e-300)
+        scale = np.where(scale > 1e-12 * scale.max(), scale, 1.0)
+        singular, right = _svd(_reduced(mdp, plan, by_parameter, scale, None))
+        null = _null_space(singular, right, scale)
+        unseen = None
+        if demos is not None:
+            hidden = _null_space(*_svd(_reduced(mdp, plan, by_parameter, scale, _visited(mdp, demos))), scale)
+            unseen = _beyond(hidden, null)
+    rewards = np.moveaxis(slopes, -1, 0).reshape(bound.num_parameters, -1)
     basis, kinds = _readable(null, rewards, mdp)
-    unseen = None
-    if demos is not None:
-        unseen = _unseen(response, demos, scale, null, mdp)
     return Identification(basis, kinds, singular, tuple(bound.parameter_names()), bound.is_linear, unseen)
 
 
 def _jacobian(folded: Any, parameters: Any) -> Float[Array, "A S K"]:
     """∂E[r(s,a,S')]/∂θ."""
-    tree = jax.jacrev(folded)(parameters) if _is_large(parameters) else jax.jacfwd(folded)(parameters)
+    tree = jax.jacfwd(folded)(parameters)
     leaves = [jnp.asarray(leaf).reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(tree)]
     return jnp.concatenate(leaves, axis=-1)
 
 
-def _is_large(parameters: Any) -> bool:
-    return len(flat(parameters)) > 2000
+def _reduced(
+    mdp: MDP,
+    plan: Plan,
+    by_parameter: Float[Array, "A S K"],
+    scale: Float[np.ndarray, " K"],
+    visited: Bool[np.ndarray, "T S"] | None,
+) -> Float[np.ndarray, "m K"]:
+    """∂log π/∂θ over all (visited) states and times, reduced to at most K rows with the same inner products.
+
+    One time step is in memory at once: T·S·A·K numbers would be too many.
+    """
+    exists = np.asarray(mdp.available)
+    values, policies = plan.value, (None if mdp.horizon is None else plan.next_value())
+    triangle = np.zeros((0, len(scale)))
+    slope = _stationary_slope(mdp, plan, by_parameter) if policies is None else jnp.zeros_like(by_parameter[0])
+    for t in reversed(range(1 if mdp.horizon is None else mdp.horizon)):
+        next_value = jnp.asarray(values if policies is None else policies[t])
+        value_slope, response = _response(mdp, plan, next_value, slope, by_parameter)
+        rows = exists if visited is None else exists & visited[t][:, None]
+        triangle = _triangle(np.vstack([triangle, np.asarray(response)[rows] / scale]))
+        if mdp.horizon is not None:
+            slope = value_slope
+    return triangle
+
+
+def _triangle(rows: np.ndarray) -> np.ndarray:
+    """The triangular factor, which has the same right singular vectors and is no taller than wide."""
+    return rows if len(rows) <= rows.shape[1] else np.asarray(np.linalg.qr(rows, mode="r"))
 
 
 @jax.jit
-def _log_policy_response(
-    mdp: MDP, policy: Float[Array, "*T S A"], by_parameter: Float[Array, "A S K"]
-) -> Float[Array, "*T S A K"]:
-    """∂log π_t(a|s)/∂θ = ∂Q_t − ∂V_t, where ∂V is the value of earning ∂r under π."""
-    ahead = jax.vmap(mdp.dynamics.backward, in_axes=-1, out_axes=-1)
+def _response(
+    mdp: MDP,
+    plan: Plan,
+    next_value: Float[Array, " S"],
+    next_slope: Float[Array, "S K"],
+    by_parameter: Float[Array, "A S K"],
+) -> tuple[Float[Array, "S K"], Float[Array, "S A K"]]:
+    """∂V_t and ∂log π_t(a|s) = ∂Q_t − ∂V_t, given ∂V_{t+1}."""
+    policy = action_major_policy(plan.backup, next_value)
+    ahead = jax.vmap(mdp.dynamics.backward, in_axes=-1, out_axes=-1)(next_slope)
+    q_slope = by_parameter + mdp.discount * ahead
+    value_slope = (policy[..., None] * q_slope).sum(axis=0)
+    return value_slope, jnp.swapaxes(q_slope - value_slope, 0, 1)
 
-    def at(policy, next_slope):
-        q_slope = by_parameter + mdp.discount * ahead(next_slope)
-        value_slope = (policy.T[..., None] * q_slope).sum(axis=0)
-        return value_slope, jnp.swapaxes(q_slope - value_slope, 0, 1)
 
-    if mdp.horizon is None:
-        chain = Chain(policy.T, mdp.dynamics, mdp.discount, mdp.terminal)
-        gain = (policy.T[..., None] * by_parameter).sum(axis=0)
-        return at(policy, jax.vmap(chain.solve_values, in_axes=-1, out_axes=-1)(gain))[1]
+@jax.jit
+def _stationary_slope(mdp: MDP, plan: Plan, by_parameter: Float[Array, "A S K"]) -> Float[Array, "S K"]:
+    """∂V, the value of earning ∂r for ever under π."""
+    policy = action_major_policy(plan.backup, jnp.asarray(plan.value))
+    chain = Chain(policy, mdp.dynamics, mdp.discount, mdp.terminal)
+    gain = (policy[..., None] * by_parameter).sum(axis=0)
+    return jax.vmap(chain.solve_values, in_axes=-1, out_axes=-1)(gain)
 
-    def step(next_slope, policy):
-        return at(policy, next_slope)
 
-    nothing = jnp.zeros_like(by_parameter[0])
-    return jax.lax.scan(step, nothing, policy, reverse=True)[1]
+def _visited(mdp: MDP, demos: Demonstrations) -> Bool[np.ndarray, "T S"]:
+    """Where and when choices were observed.
+
+    A visit reveals how the policy divides between all actions of its state, whichever was taken.
+    """
+    visited = np.zeros((1 if mdp.horizon is None else mdp.horizon, mdp.num_states), bool)
+    visited[0 if mdp.horizon is None else demos.times, demos.tabular_states] = True
+    return visited
+
+
+def _null_space(singular: np.ndarray, right: np.ndarray, scale: np.ndarray) -> Float[np.ndarray, "dim K"]:
+    """Orthonormal directions of the unscaled parameters with (all but) no singular value."""
+    hidden = right[_rank(singular) :] / scale
+    return scipy.linalg.orth(hidden.T).T if len(hidden) else np.zeros((0, len(scale)))
+
+
+def _beyond(hidden: np.ndarray, null: np.ndarray) -> Float[np.ndarray, "dim K"]:
+    """The part of one space of directions that is orthogonal to another inside it."""
+    _, sizes, directions = np.linalg.svd(hidden - hidden @ null.T @ null, full_matrices=False)
+    return directions[sizes > 1e-6]
+
+
+def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: Demonstrations | None) -> Identification:
+    """The smallest eigenvalues of JᵀJ by Lanczos, J applied as a derivative and never stored."""
+    folded, (theta, unravel) = reward.fold(mdp), ravel_pytree(reward.parameters)
+
+    def log_policy(theta: Any) -> Any:
+        moved = plan_with(SoftBackup(mdp, folded(unravel(theta))), TOLERANCE, "auto")
+        return jnp.where(mdp.available, moved.log_policy, 0)
+
+    product = jax.jit(lambda v: jax.vjp(log_policy, theta)[1](jax.jvp(log_policy, (theta,), (v,))[1])[0])
+    num = len(theta)
+    gram: Any = LinearOperator((num, num), matvec=lambda v: np.asarray(product(jnp.asarray(v.ravel()))))  # type: ignore[call-arg]
+    largest = float(eigsh(gram, k=1, which="LA", return_eigenvectors=False)[0])
+    found, vectors = eigsh(gram, k=MOST_NULL, which="SA", tol=0, ncv=8 * MOST_NULL, maxiter=200 * MOST_NULL)
+    null = vectors[:, found < RANK_TOLERANCE * max(largest, 1.0)].T
+    paid = [np.asarray(jax.jvp(folded, (unravel(theta),), (unravel(jnp.asarray(v)),))[1]).ravel() for v in null]
+    kinds = tuple(
+        "no effect"
+        if np.abs(row).max() < 1e-6
+        else "constant"
+        if np.ptp(row) < 1e-6 * np.abs(row).max()
+        else "potential"
+        for row in paid
+    )
+    if demos is not None:
+        warnings.warn("With this many parameters, what the data leave open is not computed.", stacklevel=3)
+    singular = np.sqrt(np.maximum(np.concatenate([[largest], found[::-1]]), 0))
+    return Identification(null, kinds, singular, tuple(reward.parameter_names()), reward.is_linear)
 
 
 def _svd(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Singular values (K of them) and all right singular vectors, as rows."""
-    if len(matrix) > matrix.shape[1]:
-        # R has the same right factor and singular values, and is no taller than wide.
-        matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
     _, singular, right = np.linalg.svd(matrix, full_matrices=True)
     return np.pad(singular, (0, matrix.shape[1] - len(singular))), right
 
@@ -223,30 +304,6 @@ def _constant_in(active: np.ndarray, rewards: np.ndarray, mdp: MDP) -> np.ndarra
         return None
     direction = weights @ active
     return direction / np.linalg.norm(direction)
-
-
-def _unseen(
-    response: np.ndarray, demos: Demonstrations, scale: np.ndarray, null: np.ndarray, mdp: MDP
-) -> Float[np.ndarray, "unseen_dim K"]:
-    """The null space of the information in the visited states, without the directions hidden from any data.
-
-    A visit reveals how the policy divides between all actions of its state, whichever was taken.
-    """
-    states, times = demos.tabular_states, demos.times
-    visited = np.zeros(response.shape[:-2], bool)
-    if mdp.horizon is None:
-        visited[states] = True
-    else:
-        visited[times, states] = True
-    exists = np.broadcast_to(np.asarray(mdp.available), response.shape[:-1])
-    rows = response[visited[..., None] & exists] / scale
-    singular, right = _svd(rows)
-    rank = _rank(singular)
-    hidden = scipy.linalg.orth((right[rank:] / scale).T).T if rank < len(scale) else np.zeros((0, len(scale)))
-    if not len(null):
-        return hidden
-    _, sizes, directions = np.linalg.svd(hidden - hidden @ null.T @ null, full_matrices=False)
-    return directions[sizes > 1e-6]
 
 
 def _spelt(direction: np.ndarray, names: tuple[str, ...]) -> str:

@@ -32,7 +32,6 @@ app.add_typer(mdp_app)
 
 @app.callback(invoke_without_command=True)
 def root(
-    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
 ) -> None:
     """Reward functions from demonstrations.
@@ -48,8 +47,7 @@ def root(
     """
     if version:
         print(irlax.__version__)
-    elif context.invoked_subcommand is None:
-        print(context.get_help())
+        raise typer.Exit
 
 
 @app.command("show")
@@ -108,7 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a user's mistake ends in one line, not in a traceback."""
     try:
         with _warnings_as_lines():
-            sys.exit(app(arguments, standalone_mode=False) or 0)
+            given = list(sys.argv[1:] if arguments is None else arguments)
+            sys.exit(app(given or ["--help"], standalone_mode=False) or 0)
+    # What Ctrl-C outside a fit is turned into by some versions of click.
     except typer.Abort:
         sys.exit(130)
     except Exception as error:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from irlax.estimators.tabular.fit import TabularFit
+from irlax.precision import scope
 from irlax.records import plain
 from irlax.rewards.base import flat
 
@@ -36,7 +37,8 @@ def description(fit: TabularFit) -> dict[str, Any]:
 
 
 def _parameters(fit: TabularFit) -> list[dict[str, Any]]:
-    columns = {"estimate": flat(fit.reward.parameters)}
+    with scope():
+        columns = {"estimate": flat(fit.reward.parameters)}
     if fit.feature_gap is not None:
         columns["feature_gap"] = fit.feature_gap
     if fit.samples is not None:

@@ -81,8 +81,10 @@ class Tally:
             known[: max(repeated - 1, 0)] = False
             rows = np.flatnonzero(known)
             after = steps.state[rows + 1]
-        cell = steps.state[rows] * self.num_actions + steps.action[rows]
-        entries = sp.coo_array((_weight(steps)[rows], (cell, after)), shape=self.moves.shape)
+        # SciPy keeps the integers that it is given; the short ones where they suffice save a third of the memory.
+        index = np.int32 if max(self.moves.shape) < 2**31 else np.int64
+        cell = (steps.state[rows] * self.num_actions + steps.action[rows]).astype(index)
+        entries = sp.coo_array((_weight(steps)[rows], (cell, after.astype(index))), shape=self.moves.shape)
         self.moves = self.moves + entries.tocsr()
 
     def _count_episodes(self, steps: Steps, repeated: int, ended: bool) -> None:

@@ -42,7 +42,7 @@ def transition_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 @exact
 def trajectory_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     r"""$H(S_{0:T-1}, A_{0:T-1})$ by the chain rule, each term of time t weighted by γᵗ."""
-    return transition_entropy(mdp, policy) + causal_entropy(mdp, policy)
+    return jnp.asarray(transition_entropy(mdp, policy)) + causal_entropy(mdp, policy)
 
 
 @exact

@@ -11,7 +11,6 @@ from irlax.estimators.tabular.storage import Run
 from irlax.report import plots
 from irlax.report.html import Page
 from irlax.report.scene import MOVES, Grid, Scene
-from irlax.rewards.base import flat
 from irlax.tables import pairs, show
 from irlax.typing import Float, Int
 
@@ -185,29 +184,32 @@ def _posterior(page: Page, fit: TabularFit, samples: Float[np.ndarray, "draws K"
     names = fit.reward.parameter_names()
     figure, axes = plots.blank(height=1.2 + 0.27 * len(names))
     low, high = np.quantile(samples, [0.025, 0.975], axis=0)
-    plots.intervals(axes[0, 0], names, flat(fit.reward.parameters), low, high, xlabel="parameter")
+    plots.intervals(axes[0, 0], names, samples.mean(axis=0), low, high, xlabel="parameter")
     page = page.heading("Posterior")
-    return _drawn(page, figure, "Estimates and central 95% intervals of the posterior.")
+    return _drawn(page, figure, "The posterior of each parameter: its mean and central 95% interval.")
 
 
 def _convergence(page: Page, fit: TabularFit) -> Page:
     loss, gradient = fit.history.loss, fit.history.gradient
     if len(loss) < 2:
         return page
-    above = loss - np.nanmin(loss)
-    apprentice = fit.method == "ApprenticeshipIRL"
-    names = ("distance to the demonstrator", "still to be saved") if apprentice else ("objective", "largest gradient")
+    sampled = fit.samples is not None
+    curves = {"objective above its lowest": loss - np.nanmin(loss), "largest gradient": gradient}
+    text = f"What was minimised, and how steep it still was, over {show(len(loss) - 1)} steps."
+    if fit.method == "ApprenticeshipIRL":
+        curves = {"distance to the demonstrator": loss, "how much of it may still be saved": gradient}
+        text = f"How far the mixture was from the demonstrator, with each of {show(len(loss))} policies found."
+    elif sampled:
+        curves = {"minus log posterior density": loss, "length of its gradient": gradient}
+        text = "The trace of the chains, mean over them: it should wander about one level from the first draw on."
     figure, axes = plots.blank(2)
-    curves = {names[0]: loss} if apprentice else {f"{names[0]} above its lowest": above}
-    for ax, (name, curve) in zip(axes[0], [*curves.items(), (names[1], gradient)], strict=True):
-        seen = np.isfinite(curve) & (curve > 0)
-        steps = np.flatnonzero(seen)
-        marker = "o" if len(steps) < 40 else None
-        ax.plot(steps, curve[seen], color=plots.COLOURS[0], linewidth=2, marker=marker, clip_on=False)
-        ax.set_yscale("log")
+    for ax, (name, curve) in zip(axes[0], curves.items(), strict=True):
+        steps = np.flatnonzero(np.isfinite(curve) & (sampled | (curve > 0)))
+        few = {"marker": "o"} if len(steps) < 40 else {}
+        ax.plot(steps, curve[steps], color=plots.COLOURS[0], linewidth=1 if sampled else 2, clip_on=False, **few)
+        ax.set_yscale("linear" if sampled else "log")
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_xlabel("step")
+        ax.set_xlabel("draw" if sampled else "step")
         ax.set_ylabel(name)
         ax.set_xlim(0, len(loss) - 1)
-    page = page.heading("Convergence")
-    return _drawn(page, figure, f"What was minimised, and how steep it still was, over {len(loss) - 1} steps.")
+    return _drawn(page.heading("Sampling" if sampled else "Convergence"), figure, text)

@@ -168,8 +168,10 @@ def heat_table(
     image = _picture(ax, table, low, high, colours, aspect="auto")
     ax.set_xticks(range(len(columns)), [label(name) for name in columns], fontsize=9)
     ax.set_yticks(range(len(rows)), [label(name) for name in rows], fontsize=9)
-    if max(map(len, columns), default=0) * len(columns) > 45:
-        ax.tick_params(axis="x", rotation=45)
+    if sum(map(len, columns)) > 45:
+        # Beside each other the names would run into one another.
+        ax.tick_params(axis="x", rotation=90)
+        ax.tick_params(axis="x", labelbottom=len(columns) <= 40)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_title(title, fontsize=10)

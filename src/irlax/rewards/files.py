@@ -114,7 +114,7 @@ def _network(description: Any, arrays: Mapping[str, np.ndarray], prefix: str) ->
 
     with scope():
         key = jr.key(0)
-        wanted = jax.tree.leaves(eqx.filter_eval_shape(build, key).parameters)
+        wanted = jax.tree.leaves(eqx.filter_eval_shape(lambda key: build(key).parameters, key))
         for k, (leaf, like) in enumerate(zip(leaves, wanted, strict=True)):
             checks.has_shape(f"{prefix}.leaf{k}", leaf, like.shape, "as the architecture says")
             checks.finite(f"{prefix}.leaf{k}", leaf)

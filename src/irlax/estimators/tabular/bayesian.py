@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from irlax import checks
 from irlax.demos import Demonstrations
@@ -28,7 +30,7 @@ from irlax.precision import scope
 from irlax.progress import PATIENCE, Bar, progress
 from irlax.rewards import AbstractReward
 from irlax.rewards.base import AbstractFolded
-from irlax.typing import Array, Bool, Float, PRNGKeyArray
+from irlax.typing import Array, Bool, Float, PRNGKeyArray, Shaped
 
 LikelihoodName = Literal["likelihood", "discounted-likelihood"]
 #: Sampling is cut into this many pieces, after each of which progress is shown and the callback is told.
@@ -105,7 +107,7 @@ class BayesianIRL(eqx.Module):
     likelihood: LikelihoodName = "likelihood"
     num_chains: int = 4
     num_warmup: int = 500
-    num_samples: int = 500
+    num_samples: int = 1000
     start: Start = "auto"
     progress: bool | None = None
 
@@ -167,7 +169,7 @@ class BayesianIRL(eqx.Module):
                 certificate=None,
                 log_likelihood=sum(total_log_likelihood(*pair) for pair in zip(plans, experts, strict=True)),
                 held_out_log_likelihood=None if unseen is None else total_log_likelihood(plans[0], unseen),
-                history=History(-drawn.log_density.mean(axis=0), drawn.slope.mean(axis=0)),
+                history=History(-np.mean(drawn.log_density, axis=0), np.mean(drawn.slope, axis=0)),
                 seconds=time.perf_counter() - began,
                 extras=(
                     Extra("worst r-hat", diagnosis.r_hat),
@@ -209,14 +211,15 @@ class BayesianIRL(eqx.Module):
         """Warm up, then sample piece by piece."""
         start_key, warmup_key, sample_key = jr.split(key, 3)
         first = DISPERSION * jr.normal(start_key, (self.num_chains, posterior.mode.size))
-        with _waiting(bar, "warming up"):
+        with _waiting(bar, 0, "warming up"):
             states, tuned = _warmed_up(posterior, self.num_warmup, jr.split(warmup_key, self.num_chains), first)
         # All pieces have one length, so that one compilation serves; what is too much of the last one is dropped.
         length = -(-self.num_samples // PIECES)
         pieces: list[Draws] = []
+        done = 0
         for piece_key in jr.split(sample_key, -(-self.num_samples // length)):
             keys = jr.split(piece_key, self.num_chains)
-            with _waiting(bar, "sampling"):
+            with _waiting(bar, self.num_warmup + done, "sampling"):
                 states, piece = _sampled(posterior, length, keys, states, tuned)
             pieces.append(jax.tree.map(np.asarray, piece))
             done = min(length * len(pieces), self.num_samples)
@@ -246,9 +249,9 @@ class Posterior(eqx.Module):
         value = self.prior.log_density(theta) - sum(losses)
         return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
-    def parameters(self, z: Float[np.ndarray, "chains draws K"]) -> Float[np.ndarray, "chains draws K"]:
+    def parameters(self, z: Float[Array, "chains draws K"]) -> Float[np.ndarray, "chains draws K"]:
         """θ of each draw."""
-        spread = np.asarray(self.spread)
+        z, spread = np.asarray(z), np.asarray(self.spread)
         return np.asarray(self.mode) + (z @ spread.T if spread.ndim == 2 else z * spread)
 
 
@@ -271,13 +274,9 @@ class Diagnosis(NamedTuple):
     num_draws: int
 
     @classmethod
-    def of(
-        cls, samples: Float[np.ndarray, "chains draws K"], divergent: Bool[np.ndarray, "chains draws"]
-    ) -> "Diagnosis":
+    def of(cls, samples: Float[np.ndarray, "chains draws K"], divergent: Bool[Array, "chains draws"]) -> "Diagnosis":
         """The worst of all parameters."""
-        from blackjax.diagnostics import ess_bulk, rhat
-
-        r_hat, ess = np.max(np.asarray(rhat(samples))), np.min(np.asarray(ess_bulk(samples)))
+        r_hat, ess = split_r_hat(samples).max(), effective_sample_size(samples).min()
         return cls(float(r_hat), float(ess), int(divergent.sum()), len(samples), divergent.size)
 
     @property
@@ -296,6 +295,52 @@ class Diagnosis(NamedTuple):
             f"{LEAST_ESS_OF_A_CHAIN * self.num_chains}), {self.divergent} of {self.num_draws} draws are divergent. "
             f"Raise `num_warmup` and `num_samples`, or take a tighter prior."
         )
+
+
+def split_r_hat(draws: Float[np.ndarray, "chains draws K"]) -> Float[np.ndarray, " K"]:
+    """Rank-normalised split r-hat: 1 when half chains differ no more than they vary, in place and in width.
+
+    Vehtari et al. (2021); from about 1.01 on, chains have not mixed.
+    """
+    halves = _halved(draws)
+    width = np.abs(halves - np.median(halves, axis=(0, 1)))
+    return np.maximum(_r_hat(_rank_normalised(halves)), _r_hat(_rank_normalised(width)))
+
+
+def effective_sample_size(draws: Float[np.ndarray, "chains draws K"]) -> Float[np.ndarray, " K"]:
+    """How many independent draws the middle of the posterior is known as well as by ("bulk"). Vehtari et al. (2021).
+
+    Autocorrelations are summed in pairs as long as these stay positive, and never let rise (Geyer 1992).
+    """
+    ranks = _rank_normalised(_halved(draws))
+    num, total = ranks.shape[1], ranks.shape[0] * ranks.shape[1]
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, 2 * num, axis=1)
+    covariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :num].mean(axis=0) / num
+    within = covariance[0] * num / (num - 1)
+    overall = covariance[0] + ranks.mean(axis=1).var(axis=0, ddof=1)
+    correlation = 1 - (within - covariance) / overall
+    pairs = correlation[0 : num - num % 2 : 2] + correlation[1::2]
+    pairs = np.where(np.logical_and.accumulate(pairs > 0), np.minimum.accumulate(pairs), 0.0)
+    # Chains that jump to and fro are worth more than their length, but not without end.
+    return total / np.maximum(2 * pairs.sum(axis=0) - 1, 1 / np.log10(total))
+
+
+def _halved(draws: Float[np.ndarray, "chains draws K"]) -> Float[np.ndarray, "halves draws_of_half K"]:
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, half : 2 * half]])
+
+
+def _rank_normalised(draws: Float[np.ndarray, "C D K"]) -> Float[np.ndarray, "C D K"]:
+    """Normal scores of the ranks among all draws of a parameter (Blom 1958)."""
+    ranks = rankdata(draws.reshape(-1, draws.shape[-1]), axis=0)
+    return ndtri((ranks - 0.375) / (len(ranks) + 0.25)).reshape(draws.shape)
+
+
+def _r_hat(draws: Float[np.ndarray, "C D K"]) -> Float[np.ndarray, " K"]:
+    num = draws.shape[1]
+    within, between = draws.var(axis=1, ddof=1).mean(axis=0), draws.mean(axis=1).var(axis=0, ddof=1)
+    return np.sqrt((num - 1) / num + between / within)
 
 
 def predictive_policy(fit: TabularFit, *, max_draws: int = 200) -> Float[np.ndarray, "*T S A"]:
@@ -328,12 +373,12 @@ def _mean_policy(
 
 @eqx.filter_jit
 def _warmed_up(
-    posterior: Posterior, num_steps: int, keys: PRNGKeyArray, first: Float[Array, "chains K"]
+    posterior: Posterior, num_steps: int, keys: Shaped[Array, "chains ..."], first: Float[Array, "chains K"]
 ) -> tuple[Any, dict[str, Any]]:
     """Each chain's state after adaptation, and the step size and mass matrix that it found."""
     import blackjax
 
-    adaptation = blackjax.window_adaptation(
+    adaptation: Any = blackjax.window_adaptation(
         blackjax.nuts, posterior.log_density, adaptation_info_fn=lambda *everything: None
     )
 
@@ -348,7 +393,7 @@ def _warmed_up(
 
 @eqx.filter_jit
 def _sampled(
-    posterior: Posterior, num_steps: int, keys: PRNGKeyArray, states: Any, tuned: dict[str, Any]
+    posterior: Posterior, num_steps: int, keys: Shaped[Array, "chains ..."], states: Any, tuned: dict[str, Any]
 ) -> tuple[Any, Draws]:
     import blackjax
 
@@ -370,9 +415,9 @@ def _joined(pieces: list[Draws]) -> Draws:
 
 
 @contextlib.contextmanager
-def _waiting(bar: Bar, note: str) -> Iterator[None]:
+def _waiting(bar: Bar, done: int, note: str) -> Iterator[None]:
     """A compiled loop says nothing until it ends, so a timer shows the bar."""
-    timer = threading.Timer(PATIENCE, bar.update, (0, note))
+    timer = threading.Timer(PATIENCE, bar.update, (done, note))
     timer.start()
     try:
         yield
@@ -398,7 +443,7 @@ def _checked(
             )
     if held_out is None:
         return None
-    if len(experts) > 1 or not isinstance(held_out, Demonstrations):
+    if len(experts) != 1 or not isinstance(held_out, Demonstrations):
         raise TypeError("`held_out` must be Demonstrations, for a fit to one MDP.")
     return Expert.of(experts[0].mdp, held_out, None, "mdp")
 

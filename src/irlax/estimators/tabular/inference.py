@@ -148,11 +148,11 @@ def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.nda
         grids = jnp.zeros((num, *seen.weights.shape)).at[:, period, column].add(share)
         flattening = Flattening.of(reward.parameters)
         start = jnp.asarray(flat(reward.parameters))
-        return np.asarray(_refits(likelihood, flattening, start, grids, jnp.asarray(penalty)))
+        return np.asarray(refits(likelihood, flattening, start, grids, jnp.asarray(penalty)))
 
 
 @eqx.filter_jit
-def _refits(
+def refits(
     likelihood: Likelihood,
     flattening: Flattening,
     start: Float[Array, " K"],

@@ -1,0 +1,167 @@
+"""Standard errors, the bootstrap and tests of nested rewards, against simulation and literal formulas."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import irlax as ix
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.inference import Likelihood, compare_nested, refits
+from irlax.estimators.tabular.solvers import Flattening
+
+TRUTH = np.array([0.8, -0.6])
+
+
+def panel(num=150, seed=0, horizon=4):
+    mdp = ix.envs.RandomMDP(4, 3, horizon=horizon, seed=5).mdp
+    features = np.random.default_rng(5).normal(size=(4, 3, 2))
+    length = {} if horizon else {"length": 8}
+    demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ TRUTH), num=num, key=jax.random.key(seed), **length)
+    return mdp, features, demos
+
+
+def fitted(**options):
+    mdp, features, demos = panel(**options)
+    return ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), demos), features
+
+
+def literal_scores(fit, features):
+    """∂log π of each choice by central differences of the plan."""
+    demos, scores = fit.experts[0].demos, []
+    for step in 1e-5 * np.eye(2):
+        up, down = (ix.soft_plan(fit.mdp, features @ (fit.reward.weights + sign * step)).log_policy for sign in (1, -1))
+        slope = (up - down) / 2e-5
+        at = (demos.states, demos.actions) if fit.mdp.horizon is None else (demos.times, demos.states, demos.actions)
+        scores.append(slope[at])
+    return np.stack(scores, axis=1)
+
+
+@pytest.mark.parametrize("horizon", [4, None])
+def test_the_three_estimators_are_their_textbook_formulas(horizon):
+    fit, features = fitted(horizon=horizon)
+    scores = literal_scores(fit, features)
+    outer = scores.T @ scores
+    h = 1e-4
+
+    def total(plan):
+        demos = fit.experts[0].demos
+        at = (demos.states, demos.actions) if fit.mdp.horizon is None else (demos.times, demos.states, demos.actions)
+        return plan.log_policy[at].sum()
+
+    def gradient(theta):
+        moves = [(ix.soft_plan(fit.mdp, features @ (theta + s * e)) for s in (1, -1)) for e in h * np.eye(2)]
+        return np.array([(total(up) - total(down)) / (2 * h) for up, down in moves])
+
+    theta = fit.reward.weights
+    hessian = -np.array([(gradient(theta + e) - gradient(theta - e)) / (2 * h) for e in h * np.eye(2)])
+    inverse = np.linalg.inv(hessian)
+    np.testing.assert_allclose(fit.standard_errors("hessian"), np.sqrt(np.diag(inverse)), rtol=1e-4)
+    np.testing.assert_allclose(fit.standard_errors("opg"), np.sqrt(np.diag(np.linalg.inv(outer))), rtol=1e-6)
+    np.testing.assert_allclose(fit.standard_errors("sandwich"), np.sqrt(np.diag(inverse @ outer @ inverse)), rtol=1e-4)
+    episode = fit.experts[0].demos.episode
+    clustered = np.stack([np.bincount(episode, weights=scores[:, k]) for k in range(2)], axis=1)
+    expected = np.sqrt(np.diag(inverse @ clustered.T @ clustered @ inverse))
+    np.testing.assert_allclose(fit.standard_errors("sandwich", cluster="episode"), expected, rtol=1e-4)
+    labels = np.arange(150) // 10
+    by_label = np.stack([np.bincount(labels[episode], weights=scores[:, k]) for k in range(2)], axis=1)
+    expected = np.sqrt(np.diag(inverse @ by_label.T @ by_label @ inverse))
+    np.testing.assert_allclose(fit.standard_errors("sandwich", cluster=labels), expected, rtol=1e-4)
+
+
+def test_standard_errors_are_the_spread_of_estimates_over_2000_simulated_data_sets():
+    """All data sets at once: each is a grid of counts, and each is refitted by Newton's method under one vmap."""
+    num_sets, num = 2000, 150
+    mdp, features, demos = panel(num=num_sets * num, seed=3)
+    data_set = demos.episode // num
+    grids = np.zeros((num_sets, 4, 12))
+    np.add.at(grids, (data_set, demos.times, demos.states * 3 + demos.actions), 1 / num)
+    states, actions = (np.broadcast_to(x, (4, 12)) for x in (np.repeat(np.arange(4), 3), np.tile(np.arange(3), 4)))
+    reward = ix.LinearReward(features)
+    with jax.enable_x64(True):
+        likelihood = Likelihood(mdp, reward.fold(mdp), jnp.asarray(states), jnp.asarray(actions), jnp.zeros((4, 12)))
+        estimates = np.asarray(
+            refits(
+                likelihood, Flattening.of(reward.parameters), jnp.asarray(TRUTH), jnp.asarray(grids), jnp.asarray(0.0)
+            )
+        )
+    assert np.isfinite(estimates).all()
+    one = ix.MCEIRL(objective="likelihood").fit(mdp, reward, demos.select(np.arange(num)))
+    np.testing.assert_allclose(estimates[0], one.reward.weights, atol=1e-6)
+    spread = estimates.std(axis=0, ddof=1)
+    # Errors of one data set are themselves noisy; their root mean square over a few dozen sets is not.
+    errors = [
+        ix.MCEIRL(objective="likelihood")
+        .fit(mdp, ix.LinearReward(features, TRUTH), demos.select(np.arange(num * k, num * (k + 1))))
+        .standard_errors(kind)
+        for k in range(12)
+        for kind in ("hessian",)
+    ]
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)), spread, rtol=0.05)
+    intervals = one.confidence_intervals()
+    np.testing.assert_allclose(
+        intervals,
+        one.reward.weights[:, None] + 1.959964 * one.standard_errors()[:, None] * np.array([-1, 1]),
+        rtol=1e-6,
+    )
+
+
+def test_the_bootstrap_has_the_spread_of_the_clustered_sandwich():
+    fit, _ = fitted()
+    draws = fit.bootstrap(num=400, key=jax.random.key(0))
+    assert np.isfinite(draws).all()
+    expected = fit.standard_errors("sandwich", cluster="episode")
+    np.testing.assert_allclose(draws.std(axis=0, ddof=1), expected, rtol=0.15)
+    np.testing.assert_allclose(draws.mean(axis=0), fit.reward.weights, atol=4 * expected.max() / 20)
+
+
+def test_what_is_not_identified_has_no_standard_error():
+    mdp, features, demos = panel(horizon=None)
+    twice = np.concatenate([features, features[..., :1]], axis=-1)
+    fit = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(twice), demos)
+    errors = fit.standard_errors()
+    assert np.isnan(errors[[0, 2]]).all()
+    assert np.isfinite(errors[1])
+    assert "not identified: 1 no effect" in str(fit.summary())
+
+
+def test_likelihood_ratio_of_nested_rewards():
+    mdp, features, demos = panel()
+    noise = np.random.default_rng(9).normal(size=(4, 3, 2))
+    small = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), demos)
+    large = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(np.concatenate([features, noise], -1)), demos)
+    ((statistic, restrictions, p),) = compare_nested(small, large).rows
+    np.testing.assert_allclose(statistic, 2 * (large.log_likelihood - small.log_likelihood))
+    assert restrictions == 2
+    np.testing.assert_allclose(p, chi2.sf(statistic, 2))
+    with pytest.raises(ValueError, match="at least 1"):
+        compare_nested(large, small)
+
+
+def test_standard_errors_are_refused_where_they_mean_nothing(as_a_user):
+    mdp, features, demos = panel()
+    reward = ix.LinearReward(features)
+    with pytest.raises(ValueError, match="objective='likelihood'"):
+        ix.MCEIRL().fit(mdp, reward, demos).standard_errors()
+    fit = ix.MCEIRL(objective="likelihood").fit(mdp, reward, demos)
+    with pytest.raises(ValueError, match="kind"):
+        fit.standard_errors("jackknife")
+    with pytest.raises(ValueError, match="no clusters"):
+        fit.standard_errors("hessian", cluster="episode")
+    with pytest.raises(ValueError, match="a label for each episode"):
+        fit.standard_errors("sandwich", cluster=np.zeros(3))
+
+
+def test_weighted_episodes_count_in_scores_and_curvature_alike():
+    mdp, features, demos = panel(num=40)
+    twice = demos.select(np.repeat(np.arange(40), 2))
+    weighted = ix.Demonstrations.from_arrays(
+        demos.states.reshape(40, 4), demos.actions.reshape(40, 4), weights=np.full(40, 2.0)
+    )
+    errors = [
+        ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), data).standard_errors("hessian")
+        for data in (twice, weighted)
+    ]
+    np.testing.assert_allclose(*errors, rtol=1e-6)
+    assert Expert.of(mdp, weighted, None, "auto").weight == 80

@@ -1,0 +1,325 @@
+"""Fits on disk: what is saved is what is loaded, and nothing that is loaded can do harm."""
+
+import dataclasses
+import json
+import pickle
+import zipfile
+
+import jax
+import numpy as np
+import pytest
+
+from irlax import MCEIRL, LinearReward, MaxEntIRL, Newton, Status, TabularReward, UnfinishedWarning
+from irlax.estimators.tabular import storage
+from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
+from irlax.estimators.tabular.storage import load_fit, load_run, save_fit
+from irlax.rewards import AbstractReward
+from tests.fits import REWARDS, A, K, S, T, made, random_mdp, same
+
+
+@pytest.mark.parametrize("model", ["soft", "path", "hard"])
+@pytest.mark.parametrize("kind", REWARDS)
+def test_round_trip_is_exact_for_every_reward(tmp_path, kind, model):
+    fit = made(REWARDS[kind](), model=model)
+    loaded = load_fit(save_fit(fit, tmp_path / "run"))
+    assert same(loaded, fit)
+    assert str(loaded.summary()) == str(fit.summary())
+    assert np.array_equal(loaded.policy, fit.policy)
+
+
+@pytest.mark.parametrize("demonstrator", ["demos", "occupancy"])
+@pytest.mark.parametrize("horizon", [T, None])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_round_trip_is_exact_for_every_problem(tmp_path, demonstrator, horizon, masked, sparse):
+    mdp = random_mdp(horizon=horizon, masked=masked, sparse=sparse)
+    fit = made(TabularReward("sa"), mdp=mdp, demonstrator=demonstrator)
+    assert same(load_fit(save_fit(fit, tmp_path / "run")), fit)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_every_status_survives(tmp_path, status):
+    fit = made(TabularReward("s"), status=status)
+    loaded = load_fit(save_fit(fit, str(tmp_path / "run")))
+    assert loaded.status is status and loaded.converged is status.success
+
+
+def test_what_sampling_and_mixing_estimators_add_survives(tmp_path):
+    fit = made(REWARDS["linear s"]())
+    draws = np.random.default_rng(0).normal(size=(50, K))
+    policy = np.full((T, S, A), 0.5)
+    full = dataclasses.replace(
+        fit,
+        samples=draws,
+        given_policy=policy,
+        feature_gap=None,
+        certificate=None,
+        held_out_log_likelihood=-np.inf,
+        missing_mass=0.25,
+    )
+    assert same(load_fit(save_fit(full, tmp_path / "run")), full)
+
+
+def test_several_mdps_are_numbered(tmp_path):
+    one, other = made(TabularReward("s")), made(TabularReward("s"), mdp=random_mdp(1), demonstrator="occupancy")
+    both = dataclasses.replace(
+        one,
+        rewards=(*one.rewards, *one.rewards),
+        experts=(*one.experts, *other.experts),
+        plans=tuple(storage._plan("soft", e.mdp, one.reward) for e in (*one.experts, *other.experts)),
+    )
+    loaded = load_fit(save_fit(both, tmp_path / "run"))
+    names = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert names == ["arrays.npz", "demos0.npz", "fit.json", "mdp0.npz", "mdp1.npz"]
+    assert same(loaded, both)
+
+
+@pytest.mark.parametrize("estimator", [MCEIRL, MaxEntIRL])
+def test_real_fits_survive(tmp_path, estimator):
+    mdp = random_mdp()
+    features = np.random.default_rng(5).normal(size=(S, A, K))
+    expert = made(LinearReward(features, [1.0, -1.0]), mdp=mdp)
+    fit = estimator(l2=0.1).fit(mdp, LinearReward(features), expert.experts[0].demos)
+    fit.save(tmp_path / "run")
+    assert same(load_fit(tmp_path / "run"), fit)
+
+
+def test_apprenticeship_keeps_its_mixture(tmp_path):
+    mdp = random_mdp()
+    reward = LinearReward(np.eye(S))
+    fit = ApprenticeshipIRL(tol=0.1).fit(mdp, reward, np.full((S, A), 0.5))
+    loaded = load_fit(save_fit(fit, tmp_path / "run"))
+    assert same(loaded, fit) and np.array_equal(loaded.policy, fit.given_policy)
+
+
+def test_a_warm_start_from_a_loaded_fit_is_where_it_ended(tmp_path):
+    mdp = random_mdp()
+    demos = made(TabularReward("s")).experts[0].demos
+    with pytest.warns(UnfinishedWarning):
+        short = MCEIRL(l2=0.1, solver=Newton(max_steps=1)).fit(mdp, TabularReward("s"), demos)
+    loaded = load_fit(short.save(tmp_path / "run"))
+    on = MCEIRL(l2=0.1).fit(mdp, loaded.reward, demos)
+    assert on.history.loss[0] == short.history.loss[-1] and on.converged
+
+
+def test_names_and_layout_lie_beside_the_fit(tmp_path):
+    save_fit(made(TabularReward("s")), tmp_path / "run", layout=["..", ".."], action_names=["left", "right"])
+    run = load_run(tmp_path / "run")
+    assert run.files[0].layout == ("..", "..") and run.files[0].action_names == ("left", "right")
+    assert {"python", "irlax", "jax", "numpy"} <= set(dict(run.versions))
+
+
+def test_a_fit_replaces_a_fit_and_nothing_else(tmp_path):
+    fit = made(TabularReward("s"))
+    run = tmp_path / "deep" / "run"
+    save_fit(fit, run)
+    (run / "report.html").write_text("an old report")
+    save_fit(dataclasses.replace(fit, seconds=2.0), run)
+    assert load_fit(run).seconds == 2.0
+    (run / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"notes\.txt"):
+        save_fit(fit, run)
+    assert (run / "notes.txt").read_text() == "mine"
+    for name, make in {"file": lambda p: p.write_text("x"), "folder": lambda p: (p.mkdir(), (p / "a").touch())}.items():
+        make(tmp_path / name)
+        with pytest.raises(ValueError, match=name):
+            save_fit(fit, tmp_path / name)
+    (tmp_path / "empty").mkdir()
+    save_fit(fit, tmp_path / "empty")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "empty", "file", "folder"]
+
+
+def test_a_failed_save_leaves_what_was_there(tmp_path, monkeypatch):
+    fit = made(TabularReward("s"))
+    save_fit(fit, tmp_path / "run")
+
+    def fails(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(storage, "write_demos", fails)
+    for name in ("run", "other"):
+        with pytest.raises(OSError, match="disk full"):
+            save_fit(dataclasses.replace(fit, seconds=9.0), tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert load_fit(tmp_path / "run").seconds == fit.seconds
+
+
+def test_what_cannot_be_stored_is_refused_before_anything_is_written(tmp_path):
+    class Strange(AbstractReward):
+        inner: AbstractReward
+        parameters = property(lambda self: self.inner.parameters)
+        with_parameters = bind = fold = unfold = parameter_names = scales = None
+
+    fit = made(TabularReward("s"))
+    with pytest.raises(TypeError, match="Strange"):
+        save_fit(dataclasses.replace(fit, rewards=(Strange(fit.reward),)), tmp_path / "run")
+    endless = LinearReward(np.ones((S, 1))).with_parameters(np.array([np.inf]))
+    with pytest.raises(ValueError, match="finite"):
+        save_fit(dataclasses.replace(fit, rewards=(endless,)), tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def run(tmp_path):
+    save_fit(made(REWARDS["neural s"]()), tmp_path / "run")
+    return tmp_path / "run"
+
+
+def edit_record(run, edit):
+    record = json.loads((run / "fit.json").read_text())
+    edit(record)
+    (run / "fit.json").write_text(json.dumps(record))
+
+
+def edit_arrays(run, name="arrays.npz", **changes):
+    with np.load(run / name) as file:
+        arrays = dict(file)
+    arrays |= changes
+    np.savez(run / name, **{key: array for key, array in arrays.items() if array is not None})
+
+
+@pytest.mark.parametrize("name", ["fit.json", "arrays.npz", "mdp.npz", "demos.npz"])
+@pytest.mark.parametrize("harm", ["missing", "empty", "cut", "garbage", "folder"])
+def test_damaged_files_are_a_value_error_that_names_them(run, name, harm):
+    path = run / name
+    content = path.read_bytes()
+    path.unlink()
+    if harm == "folder":
+        path.mkdir()
+    elif harm != "missing":
+        path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "garbage": bytes(range(256))}[harm])
+    with pytest.raises(ValueError, match=name):
+        load_fit(run)
+
+
+EDITS = {
+    "format": lambda record: record.update(format="irlax-fit-2"),
+    "no format": lambda record: record.pop("format"),
+    "status": lambda record: record.update(status="GREAT"),
+    "method": lambda record: record.update(method=["MCEIRL"]),
+    "model": lambda record: record.update(model="__import__('os')"),
+    "settings": lambda record: record.update(settings={"l2": 1}),
+    "likelihood": lambda record: record.update(log_likelihood={"number": "nan"}),
+    "seconds": lambda record: record.update(seconds=True),
+    "huge number": lambda record: record.update(seconds=10**400),
+    "certificate": lambda record: record.update(certificate={"gradient": "small"}),
+    "demonstrators": lambda record: record.update(demonstrators=["occupancy"]),
+    "two demonstrators": lambda record: record.update(demonstrators=["demos", "demos"]),
+    "no rewards": lambda record: record.update(rewards=[], demonstrators=[]),
+    "class": lambda record: record["rewards"][0].update({"class": "os.system"}),
+    "width": lambda record: record["rewards"][0].update(width=10**12),
+    "depth": lambda record: record["rewards"][0].update(depth=10**9),
+    "leaves": lambda record: record["rewards"][0].update(leaves=10**9),
+    "activation": lambda record: record["rewards"][0].update(activation="eval"),
+    "over": lambda record: record["rewards"][0].update(over="sas"),
+    "shaped for ever": lambda record: record.update(rewards=[shaped(100)]),
+}
+
+
+def shaped(depth):
+    base = {"class": "TabularReward", "over": "s"}
+    for _ in range(depth):
+        base = {"class": "ShapedReward", "discount": 0.9, "base": base}
+    return base
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_record_that_cannot_be_is_a_value_error(run, edit):
+    edit_record(run, EDITS[edit])
+    with pytest.raises(ValueError, match="run"):
+        load_fit(run)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": NaN}', "[1]", '{"format": "irlax-fit-1"}', "\ufffd\x00"])
+def test_a_record_that_is_none_is_a_value_error(run, text):
+    (run / "fit.json").write_text(text)
+    with pytest.raises(ValueError, match="run"):
+        load_fit(run)
+
+
+def test_a_folder_that_does_not_call_itself_a_fit_is_not_replaced(run):
+    (run / "fit.json").write_text("[1]")
+    with pytest.raises(ValueError, match="may be replaced"):
+        save_fit(made(TabularReward("s")), run)
+
+
+ARRAYS = {
+    "nan gap": {"feature_gap": np.full(3, np.nan)},
+    "short gap": {"feature_gap": np.zeros(3)},
+    "nan parameters": {"reward0.leaf0": np.full((4, 3), np.nan)},
+    "wrong parameters": {"reward0.leaf0": np.zeros((3, 4))},
+    "text parameters": {"reward0.leaf0": np.full((4, 3), "a")},
+    "missing parameters": {"reward0.leaf1": None},
+    "nan observations": {"reward0.observations": np.full((S, 3), np.nan)},
+    "more states": {"reward0.observations": np.zeros((S + 1, 3))},
+    "history": {"loss": np.zeros(2)},
+    "history of text": {"loss": np.array("x")},
+    "samples": {"samples": np.zeros((5, 1))},
+    "no policy": {"policy": np.zeros((S, A))},
+    "unknown": {"mystery": np.zeros(1)},
+}
+
+
+@pytest.mark.parametrize("change", ARRAYS)
+def test_arrays_that_cannot_be_are_a_value_error(run, change):
+    edit_arrays(run, **ARRAYS[change])
+    with pytest.raises(ValueError, match="run"):
+        load_fit(run)
+
+
+def test_parts_of_different_fits_do_not_pass_for_one(run, tmp_path):
+    edit_arrays(run, "mdp.npz", horizon=np.array(2))
+    with pytest.raises(ValueError, match="horizon 2"):
+        load_fit(run)
+    edit_arrays(run, "mdp.npz", horizon=np.array(10**12))
+    with pytest.raises(ValueError, match="GiB"):
+        load_fit(run)
+
+
+def test_no_path_leads_to_a_fit_that_is_not_there(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for name in ("nothing", "file", "folder"):
+        with pytest.raises(ValueError, match=name):
+            load_fit(tmp_path / name)
+    with pytest.raises(TypeError, match="path"):
+        load_run(3)  # type: ignore[arg-type]
+
+
+class Bomb:
+    """Unpickling it makes a file."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return (open, (str(self.marker), "w"))
+
+
+@pytest.mark.parametrize("name", ["arrays.npz", "mdp.npz", "demos.npz"])
+@pytest.mark.parametrize("disguise", ["object array", "pickle in place of the archive", "pickle as a member"])
+def test_loading_a_strangers_fit_runs_nothing(run, tmp_path, name, disguise):
+    marker = tmp_path / "marker"
+    bomb = np.array([Bomb(marker)], dtype=object)
+    member = {"arrays.npz": "feature_gap", "mdp.npz": "initial", "demos.npz": "weights"}[name]
+    if disguise == "object array":
+        edit_arrays(run, name, **{member: bomb})
+    elif disguise == "pickle as a member":
+        edit_arrays(run, name, **{member: None})
+        with zipfile.ZipFile(run / name, "a") as archive:
+            archive.writestr(f"{member}.npy", pickle.dumps(Bomb(marker)))
+    else:
+        (run / name).write_bytes(pickle.dumps(Bomb(marker)))
+    with pytest.raises(ValueError, match=name):
+        load_fit(run)
+    assert not marker.exists()
+    pickle.loads(pickle.dumps(Bomb(marker))).close()
+    assert marker.exists()
+
+
+def test_the_global_precision_does_not_matter(tmp_path):
+    fit = made(REWARDS["neural sas"]())
+    save_fit(fit, tmp_path / "run")
+    assert not jax.config.read("jax_enable_x64")
+    parameters = load_fit(tmp_path / "run").reward.parameters
+    assert all(leaf.dtype == np.float64 for leaf in jax.tree.leaves(parameters))

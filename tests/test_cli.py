@@ -1,0 +1,235 @@
+"""The command line: each command does what its help says."""
+
+import html
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import irlax as ix
+from irlax.cli import app
+from irlax.demos import read_demos
+from irlax.estimators.tabular.storage import load_fit
+from irlax.mdp.files import load_mdp_file
+from tests.command_line import S, irlax, small_demos, small_files, small_mdp
+
+IRLAX = [sys.executable, "-c", "from irlax.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return small_files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(scope="module")
+def run(files):
+    assert (
+        irlax("fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", 0.1, "--out", files / "run").code
+        == 0
+    )
+    return files / "run"
+
+
+def test_version():
+    assert irlax("--version") == (0, f"{ix.__version__}\n", "")
+
+
+def test_help_documents_the_files():
+    assert "Exit codes" in irlax("--help").out and irlax().out == irlax("--help").out
+    text = CliRunner().invoke(app, ["fit", "--help"]).output
+    for word in ("transitions", "successors", "initial", "horizon", "available", "layout", "next_state", "terminated"):
+        assert word in text
+    for option in ("--episode", "--time", "--state", "--action", "--resume", "--held-out"):
+        assert option in text
+
+
+def test_fit_writes_what_it_prints(run, files):
+    fit = load_fit(run)
+    assert fit.converged and fit.method == "MCEIRL"
+    shown = irlax("show", run)
+    assert shown == (0, f"{fit.summary()}\n", "")
+    direct = ix.MCEIRL(l2=0.1).fit(small_mdp(), ix.TabularReward("s"), small_demos(small_mdp()))
+    assert np.array_equal(fit.reward.parameters, direct.reward.parameters)
+    assert load_mdp_file(run / "mdp.npz").state_names == ("home", "work", "shop")
+
+
+@pytest.mark.parametrize("panel", ["panel.parquet", "panel.npz"])
+def test_every_format_of_demonstrations_gives_the_same_fit(files, run, tmp_path, panel):
+    end = irlax("fit", files / "mdp.npz", files / panel, "--reward", "s", "--l2", 0.1, "--out", tmp_path / "run")
+    assert end.code == 0
+    assert np.array_equal(load_fit(tmp_path / "run").reward.parameters, load_fit(run).reward.parameters)
+
+
+def test_show_in_other_forms(run):
+    summary = load_fit(run).summary()
+    assert irlax("show", run, "--markdown").out == f"{summary.to_markdown()}\n"
+    assert irlax("show", run, "--latex").out == f"{summary.to_latex()}\n"
+    record = json.loads(irlax("show", run, "--json").out)
+    assert record["converged"] is True and record["status"] == "converged" and record["settings"]["l2"] == 0.1
+    assert [parameter["name"] for parameter in record["parameters"]] == [f"r({s})" for s in range(S)]
+    assert irlax("show", run, "--json", "--latex").code == 2
+
+
+def test_features_names_columns_and_held_out_data(files, tmp_path):
+    renamed = {"episode": "id", "t": "when", "state": "place", "action": "what", "next_state": "then"}
+    frame = read_demos(files / "panel.csv").to_frame().rename(columns=renamed)
+    frame.to_csv(tmp_path / "renamed.csv", index=False)
+    columns = ["--episode", "id", "--time", "when", "--state", "place", "--action", "what", "--next-state", "then"]
+    end = irlax(
+        *("fit", files / "mdp.npz", tmp_path / "renamed.csv", *columns, "--out", tmp_path / "run", "--json"),
+        *("--features", files / "features.npy", "--feature-names", "rest, pay", "--held-out", tmp_path / "renamed.csv"),
+        *("--objective", "likelihood", "--solver", "newton", "--tol", 1e-6, "--start", "mdp", "--set", "max_steps=50"),
+        *("--l2", 0.01),
+    )
+    assert end.code == 0, end.err
+    record = json.loads(end.out)
+    assert [parameter["name"] for parameter in record["parameters"]] == ["rest", "pay"]
+    assert record["held_out_log_likelihood"] == record["log_likelihood"]
+    assert record["settings"] == {"objective": "likelihood", "l2": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("maxent", ["--l2", "0.1"]),
+        ("apprenticeship", ["--set", "method=max-margin", "--tol", "0.2"]),
+        ("bayesian", ["--set", "num_warmup=50", "--set", "num_samples=60", "--set", "prior=Normal(2.0)"]),
+    ],
+)
+def test_every_method_can_be_fitted_and_reported(files, tmp_path, method, options):
+    pytest.importorskip("blackjax") if method == "bayesian" else None
+    out = tmp_path / "run"
+    end = irlax(
+        "fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--method", method, *options, "--out", out
+    )
+    assert end.code in (0, 1) and "Traceback" not in end.err
+    assert irlax("show", out).out == end.out
+    assert irlax("report", out).code == 0 and (out / "report.html").stat().st_size > 10_000
+
+
+def test_a_fit_without_success_is_written_and_says_so(files, tmp_path):
+    end = irlax(
+        *("fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", 0.1, "--out", tmp_path / "run"),
+        *("--solver", "dual-ascent", "--set", "max_steps=2", "--set", "step_size=0.01"),
+    )
+    assert end.code == 1 and "warning" in end.err and "limit of steps" in end.err
+    assert load_fit(tmp_path / "run").status is ix.Status.MAX_STEPS
+
+
+def test_penalty_by_cross_validation(files, tmp_path, monkeypatch):
+    from irlax.estimators.tabular import cross_validation
+
+    monkeypatch.setattr(cross_validation, "CANDIDATES", (0.01, 1.0))
+    options = ["--reward", "s", "--l2", "cv", "--out", tmp_path / "run", "--json"]
+    record = json.loads(irlax("fit", files / "mdp.npz", files / "panel.csv", *options).out)
+    assert record["settings"]["l2"] == record["extras"]["l2 by cross-validation"] in (0.01, 1.0)
+
+
+def test_report_goes_where_it_is_told(run, tmp_path):
+    end = irlax("report", run, "--out", tmp_path / "new" / "page.html")
+    assert end == (0, f"{tmp_path / 'new' / 'page.html'}\n", "")
+    text = (tmp_path / "new" / "page.html").read_text()
+    for heading in ("Reward", "Policy", "Where expert and model go", "Convergence"):
+        assert f"<h2>{heading}</h2>" in text
+    assert html.escape("log likelihood") in text
+
+
+def test_grid_from_a_drawing_to_a_report(tmp_path):
+    drawing = tmp_path / "maze.txt"
+    drawing.write_text("S..\n.#X\n..G\n")
+    grid, walks, run = tmp_path / "maze.npz", tmp_path / "walks.csv", tmp_path / "run"
+    made = irlax("mdp", "grid", drawing, "--out", grid, "--slip", 0.1, "--stay", "--horizon", 6, "--demos", walks)
+    assert made == (0, f"{grid}\n", "")
+    assert load_mdp_file(grid).layout == ("S..", ".#X", "..G")
+    assert read_demos(walks).num_episodes == 200
+    assert irlax("fit", grid, walks, "--reward", "s", "--l2", 0.1, "--out", run).code == 0
+    assert irlax("report", run).code == 0
+    endless = irlax("mdp", "grid", drawing, "--out", grid, "--ends", "--demos", walks, "--episodes", 3, "--key", 7)
+    assert endless.code == 0 and read_demos(walks).num_episodes == 3
+
+
+def test_demo_writes_a_report(tmp_path):
+    end = irlax("demo", "--out", tmp_path)
+    assert end.code == 0 and "RiskyPath" in end.out and (tmp_path / "report.html").exists()
+
+
+def test_resume_goes_on_from_an_unfinished_fit(files, tmp_path):
+    fit = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", 0.1]
+    first = irlax(*fit, "--solver", "dual-ascent", "--set", "max_steps=3", "--out", tmp_path / "run")
+    again = irlax(*fit, "--out", tmp_path / "run", "--resume")
+    assert (first.code, again.code) == (1, 0)
+    resumed = load_fit(tmp_path / "run")
+    assert len(resumed.history.loss) > 4 and (np.diff(resumed.history.loss) < 1e-9).all()
+    whole = ix.MCEIRL(l2=0.1).fit(small_mdp(), ix.TabularReward("s"), small_demos(small_mdp()))
+    np.testing.assert_allclose(resumed.reward.parameters, whole.reward.parameters, atol=1e-6)
+    finished = irlax(*fit, "--out", tmp_path / "run", "--resume")
+    assert finished.code == 0 and "finished already" in finished.err and finished.out == f"{resumed.summary()}\n"
+
+
+def test_resume_refuses_a_fit_of_another_problem(files, run, tmp_path):
+    panel = read_demos(files / "panel.csv")
+    ix_panel = panel.select(np.arange(10))
+    ix_panel.to_frame().to_csv(tmp_path / "other.csv", index=False)
+    np.save(tmp_path / "other.npy", np.ones((S, 3)))
+    mdp, same = files / "mdp.npz", files / "panel.csv"
+    for arguments, message in (
+        ((mdp, same, "--reward", "s", "--method", "maxent"), "MCEIRL"),
+        ((mdp, tmp_path / "other.csv", "--reward", "s"), "demonstrations"),
+        ((mdp, same, "--reward", "s", "--start", "mdp"), "start"),
+        ((mdp, same, "--features", tmp_path / "other.npy"), "features"),
+    ):
+        end = irlax("fit", *arguments, "--out", run, "--resume")
+        assert end.code == 2 and message in end.err and end.err.count("\n") == 1
+    nothing = irlax("fit", mdp, same, "--reward", "s", "--out", tmp_path / "none", "--resume")
+    assert nothing.code == 2 and "no fit" in nothing.err and not (tmp_path / "none").exists()
+
+
+def slow_fit(files, out):
+    """So small a step that it takes minutes."""
+    options = ["--solver", "dual-ascent", "--set", "step_size=1e-5", "--set", "max_steps=10000000"]
+    command = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", "0.1", "--out", out, *options]
+    return subprocess.Popen(
+        [*IRLAX, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+
+
+def test_interrupt_leaves_the_best_iterate_and_resume_finishes(files, tmp_path):
+    # Before the first step there is nothing to keep; how long that takes depends on the machine.
+    for patience in (8, 20, 60):
+        process = slow_fit(files, tmp_path / "run")
+        time.sleep(patience)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        if (tmp_path / "run").exists():
+            break
+    assert process.returncode == 130 and "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"], err
+    unfinished = load_fit(tmp_path / "run")
+    assert unfinished.status is ix.Status.INTERRUPTED and "unfinished" in out
+    assert len(unfinished.history.loss) > 1 and unfinished.history.loss[-1] < unfinished.history.loss[0]
+    assert np.abs(unfinished.reward.parameters).max() > 0
+    fit = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", 0.1]
+    assert irlax(*fit, "--out", tmp_path / "run", "--resume").code == 0
+    whole = ix.MCEIRL(l2=0.1).fit(small_mdp(), ix.TabularReward("s"), small_demos(small_mdp()))
+    np.testing.assert_allclose(load_fit(tmp_path / "run").reward.parameters, whole.reward.parameters, atol=1e-7)
+
+
+def test_importing_irlax_imports_nothing_for_files_or_figures():
+    code = "import sys, irlax; print({'pandas', 'pyarrow', 'matplotlib', 'typer'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "set()"
+
+
+def test_a_real_process_says_one_line_about_a_mistake(tmp_path):
+    end = subprocess.run(
+        [*IRLAX, "show", str(tmp_path / "nothing")], capture_output=True, text=True, check=False, cwd=Path.cwd()
+    )
+    assert end.returncode == 2 and end.stdout == "" and end.stderr.startswith("irlax: ")
+    assert end.stderr.count("\n") == 1
