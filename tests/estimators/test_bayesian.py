@@ -25,7 +25,7 @@ from irlax.estimators.tabular.fitting import matched
 from tests.problems import A, S, as_mdp, random_problem
 
 #: One set of sizes for most tests: what XLA compiled once serves them all.
-SHORT = BayesianIRL(num_chains=2, num_warmup=200, num_samples=400)
+SHORT = BayesianIRL(num_chains=2, num_warmup=200, num_samples=1000)
 ENDLESS = random_problem(0, horizon=None)
 ONE_FEATURE = np.random.default_rng(0).normal(size=(S, A, 1)) / 2
 TRUTH = 1.2
@@ -87,8 +87,8 @@ def fit(demos):
 def test_draws_have_the_mean_and_spread_of_quadrature(fit, demos):
     grid = np.linspace(-5, 7, 2001)[:, None]
     mean, sd = moments(log_posterior(ENDLESS, ONE_FEATURE, demos, grid, normal(1.0)), grid)
-    ess = effective_sample_size(fit.samples.reshape(2, 400, 1))
-    assert fit.samples.shape == (800, 1)
+    ess = effective_sample_size(fit.samples.reshape(2, 1000, 1))
+    assert fit.samples.shape == (2000, 1)
     assert np.abs(fit.samples.mean(axis=0) - mean) < 4 * sd / np.sqrt(ess)
     assert np.abs(fit.samples.std(axis=0) / sd - 1) < 4 / np.sqrt(2 * ess)
     # The reward is the mean of the draws, and prior and data both matter to it.
@@ -111,7 +111,7 @@ def test_the_key_decides_the_draws(fit, demos):
     mdp, reward, seen = as_mdp(ENDLESS), ix.LinearReward(ONE_FEATURE), []
     again = SHORT.fit(mdp, reward, demos, key=jax.random.key(0), callback=seen.append)
     np.testing.assert_array_equal(again.samples, fit.samples)
-    assert [iterate.step for iterate in seen] == list(range(40, 401, 40))
+    assert [iterate.step for iterate in seen] == list(range(100, 1001, 100))
     np.testing.assert_allclose(seen[-1].parameters, fit.reward.weights)
     other = SHORT.fit(mdp, reward, demos, key=jax.random.key(1))
     assert not np.array_equal(other.samples, fit.samples)
@@ -127,7 +127,7 @@ def test_chains_that_do_not_mix_are_reported(demos, monkeypatch):
 
 def test_predictive_policy_is_the_mean_over_draws(fit):
     policies = np.exp(log_policies(ENDLESS, np.einsum("sak,gk->gsa", ONE_FEATURE, fit.samples)))
-    np.testing.assert_allclose(predictive_policy(fit, max_draws=800), policies.mean(axis=0), rtol=1e-8)
+    np.testing.assert_allclose(predictive_policy(fit, max_draws=2000), policies.mean(axis=0), rtol=1e-8)
     few = predictive_policy(fit, max_draws=2)
     np.testing.assert_allclose(few, policies[[0, -1]].mean(axis=0), rtol=1e-8)
 
@@ -182,9 +182,10 @@ def test_log_density_is_prior_plus_weighted_likelihood_of_all_problems(discounte
         z = np.linalg.solve(posterior.spread, (grid - posterior.mode).T).T
         found = np.array([posterior.log_density(jnp.asarray(row)) for row in z])
         np.testing.assert_allclose(posterior.parameters(z[None])[0], grid, rtol=1e-9)
-    expected = log_posterior(problems[0], features, data[0], grid, normal(0.7), discounted=discounted)
-    expected += log_posterior(
-        problems[1], features, doubled, grid, np.zeros_like(grid[:, 0]).__add__, discounted=discounted
+    priors = (normal(0.7), lambda grid: 0.0)
+    expected = sum(
+        log_posterior(problem, features, seen, grid, prior, discounted=discounted)
+        for problem, seen, prior in zip(problems, [data[0], doubled], priors, strict=True)
     )
     np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-9)
 
@@ -205,7 +206,7 @@ def test_diagnostics_agree_with_blackjax_and_with_what_is_known():
         np.testing.assert_allclose(ess, jax.jit(ess_bulk)(draws), rtol=0.05)
     # (1 − ρ)/(1 + ρ) of the draws are independent.
     np.testing.assert_allclose(ess[:3] / 1600, [1, 0.1 / 1.9, 1.5 / 0.5], rtol=0.35)
-    assert np.all(r_hat[:3] < 1.05)
+    assert np.all(r_hat[[0, 2]] < 1.01)
     assert r_hat[3] > 1.3
 
 

@@ -51,7 +51,7 @@ def test_the_three_estimators_are_their_textbook_formulas(horizon):
         return plan.log_policy[at].sum()
 
     def gradient(theta):
-        moves = [(ix.soft_plan(fit.mdp, features @ (theta + s * e)) for s in (1, -1)) for e in h * np.eye(2)]
+        moves = [[ix.soft_plan(fit.mdp, features @ (theta + s * e)) for s in (1, -1)] for e in h * np.eye(2)]
         return np.array([(total(up) - total(down)) / (2 * h) for up, down in moves])
 
     theta = fit.reward.weights
@@ -81,11 +81,9 @@ def test_standard_errors_are_the_spread_of_estimates_over_2000_simulated_data_se
     reward = ix.LinearReward(features)
     with jax.enable_x64(True):
         likelihood = Likelihood(mdp, reward.fold(mdp), jnp.asarray(states), jnp.asarray(actions), jnp.zeros((4, 12)))
-        estimates = np.asarray(
-            refits(
-                likelihood, Flattening.of(reward.parameters), jnp.asarray(TRUTH), jnp.asarray(grids), jnp.asarray(0.0)
-            )
-        )
+        start, nothing = jnp.asarray(TRUTH), jnp.asarray(0.0)
+        found = refits(likelihood, Flattening.of(reward.parameters), start, jnp.asarray(grids), nothing)
+        estimates = np.asarray(found)
     assert np.isfinite(estimates).all()
     one = ix.MCEIRL(objective="likelihood").fit(mdp, reward, demos.select(np.arange(num)))
     np.testing.assert_allclose(estimates[0], one.reward.weights, atol=1e-6)
@@ -94,17 +92,12 @@ def test_standard_errors_are_the_spread_of_estimates_over_2000_simulated_data_se
     errors = [
         ix.MCEIRL(objective="likelihood")
         .fit(mdp, ix.LinearReward(features, TRUTH), demos.select(np.arange(num * k, num * (k + 1))))
-        .standard_errors(kind)
+        .standard_errors("hessian")
         for k in range(12)
-        for kind in ("hessian",)
     ]
     np.testing.assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)), spread, rtol=0.05)
-    intervals = one.confidence_intervals()
-    np.testing.assert_allclose(
-        intervals,
-        one.reward.weights[:, None] + 1.959964 * one.standard_errors()[:, None] * np.array([-1, 1]),
-        rtol=1e-6,
-    )
+    reach = 1.959964 * one.standard_errors()[:, None] * np.array([-1, 1])
+    np.testing.assert_allclose(one.confidence_intervals(), one.reward.weights[:, None] + reach, rtol=1e-6)
 
 
 def test_the_bootstrap_has_the_spread_of_the_clustered_sandwich():

@@ -23,6 +23,10 @@ from irlax.typing import Array, Float, PRNGKeyArray
 SHOWN_PARAMETERS = 40
 
 
+#: The line about identifiability is worked out for up to this many parameters and states.
+SUMMARISED = 500
+
+
 class Certificate(eqx.Module):
     """How far from the optimum the fit can be, at most or to second order."""
 
@@ -204,6 +208,8 @@ class TabularFit(eqx.Module):
                 rows.append(("above the minimum by at most", self.certificate.duality_gap))
             if self.certificate.newton_decrement is not None:
                 rows.append(("Newton decrement", self.certificate.newton_decrement))
+        if self.reward.num_parameters <= SUMMARISED and self.mdp.num_states <= SUMMARISED:
+            rows.append(("identified", self.identification().line()))
         if self.missing_mass:
             rows.append(("discounted mass unobserved", f"{self.missing_mass:.2%}"))
         rows += [(extra.name, extra.value) for extra in self.extras]
