@@ -80,6 +80,16 @@ def test_float32_inputs_are_lifted(reward):
     assert np.array_equal(plan.value, wide.value)
 
 
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_probabilities_in_float32_are_probabilities(array):
+    """What a network or a user's own JAX code hands over sums to 1 as far as float32 can tell."""
+    problem = random_problem(0)
+    narrow = [array(x.astype(np.float32)) for x in (problem.transitions, problem.initial, random_policy(problem, 0))]
+    mdp = ix.MDP.from_dense(*narrow[:2], discount=0.9, horizon=T)
+    occupancy = ix.occupancy(mdp, narrow[2])
+    np.testing.assert_allclose(occupancy, ix.occupancy(as_mdp(problem), random_policy(problem, 0)), rtol=1e-5)
+
+
 def test_values_are_more_exact_than_float32_can_be():
     problem = random_problem(0, horizon=None)
     plan = ix.soft_plan(as_mdp(problem), random_reward(0))
@@ -138,6 +148,26 @@ def test_measures_inside_a_users_jit_follow_the_flag():
     for inside, outside in zip(measured, expected, strict=True):
         assert inside.dtype == jnp.float32
         np.testing.assert_allclose(inside, outside, rtol=1e-4)
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad])
+@pytest.mark.parametrize("what", ["policy", "plan", "everything", "MDP", "likelihood"])
+def test_constants_beside_traced_arguments_follow_the_flag(transform, what):
+    problem = random_problem(0)
+    mdp, policy, reward = as_mdp(problem), random_policy(problem, 0), random_reward(0)
+    plan = ix.soft_plan(mdp, reward)
+    demos = ix.rollout(mdp, policy, num=3, key=jax.random.key(0))
+    function = {
+        "policy": lambda reward: ix.expected_return(mdp, policy, reward),
+        "plan": lambda reward: ix.expected_return(mdp, plan, reward),
+        "everything": lambda reward: reward.sum() * ix.soft_plan(mdp, np.ones(S)).value.sum(),
+        "MDP": lambda reward: ix.soft_plan(as_mdp(problem), reward).value.sum(),
+        "likelihood": lambda reward: ix.log_likelihood(mdp, ix.soft_plan(mdp, reward), demos),
+    }[what]
+    inside = transform(function)(jnp.asarray(reward, jnp.float32))
+    assert inside.dtype == jnp.float32
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(inside, transform(function)(reward), rtol=1e-3, atol=1e-5)
 
 
 def test_an_mdp_given_to_a_users_jit_as_an_argument_is_planned_in_float32():

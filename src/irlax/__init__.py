@@ -24,8 +24,19 @@ from irlax.demos import (
     trajectory_log_likelihood,
     write_demos,
 )
-from irlax.estimators.base import Status, UnfinishedWarning
-from irlax.estimators.tabular import LBFGS, MCEIRL, Adam, DualAscent, MaxEntIRL, Newton
+from irlax.estimators.base import Fit, Status, UnfinishedWarning
+from irlax.estimators.tabular import (
+    LBFGS,
+    MCEIRL,
+    Adam,
+    ApprenticeshipIRL,
+    BayesianIRL,
+    DualAscent,
+    MaxEntIRL,
+    Newton,
+    compare_nested,
+)
+from irlax.estimators.tabular import load_fit as load
 from irlax.mdp import MDP
 from irlax.mdp.files import load_mdp, save_mdp
 from irlax.planning import (
@@ -52,9 +63,12 @@ __all__ = [
     "MCEIRL",
     "MDP",
     "Adam",
+    "ApprenticeshipIRL",
+    "BayesianIRL",
     "DemoStatistics",
     "Demonstrations",
     "DualAscent",
+    "Fit",
     "LinearReward",
     "MaxEntIRL",
     "NeuralReward",
@@ -66,6 +80,7 @@ __all__ = [
     "UnfinishedWarning",
     "believed_occupancy",
     "causal_entropy",
+    "compare_nested",
     "conditional_entropy",
     "envs",
     "epic_distance",
@@ -75,6 +90,7 @@ __all__ = [
     "identify",
     "is_decomposable",
     "linked_components",
+    "load",
     "load_mdp",
     "log_likelihood",
     "occupancy",

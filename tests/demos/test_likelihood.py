@@ -159,6 +159,21 @@ def test_log_likelihood_is_best_on_average_for_the_policy_that_acted():
     assert log_likelihood(mdp, plan, demos) > log_likelihood(mdp, other, demos) + 0.05
 
 
+@pytest.mark.parametrize("horizon", [T, None])
+def test_log_likelihood_jits_and_its_gradient_is_that_of_finite_differences(horizon):
+    mdp, _, demos = sampled(random_problem(122, horizon=horizon))
+    reward, direction = random_reward(123), random_reward(124)
+
+    def function(reward):
+        return log_likelihood(mdp, soft_plan(mdp, reward), demos)
+
+    with jax.enable_x64(True):
+        assert_equal(jax.jit(function)(reward), function(reward))
+        slope = (jax.grad(function)(reward) * direction).sum()
+    near, far = ((function(reward + e * direction) - function(reward - e * direction)) / (2 * e) for e in (1e-3, 2e-3))
+    np.testing.assert_allclose(slope, (4 * near - far) / 3, rtol=1e-7)
+
+
 # What cannot be.
 
 

@@ -103,7 +103,7 @@ def test_fit_describes_itself(fit, demos):
     assert fit.log_likelihood == pytest.approx(np.log(fit.policy[demos.states, demos.actions]).sum())
     assert np.isfinite(fit.held_out_log_likelihood)
     text = str(fit.summary())
-    for part in ("worst r-hat", "least effective sample size", "divergent", "Normal(scale=1.0)", "97.5%"):
+    for part in ("worst r-hat", "least effective sample size", "divergent", "Normal(scale=1)", "97.5%"):
         assert part in text
 
 
@@ -151,40 +151,39 @@ def test_posterior_covers_the_truth_at_its_nominal_rate():
 def test_two_parameters_with_a_laplace_prior_have_the_moments_of_quadrature():
     problem = random_problem(1, horizon=4)
     features = np.random.default_rng(5).normal(size=(S, A, 2))
-    demos = some_demos(problem, features, np.array([1.0, 0.0]), seed=4, num=15)
-    estimator = BayesianIRL(prior=Laplace(0.4))
+    demos = some_demos(problem, features, np.array([1.0, 0.0]), seed=4, num=6)
+    estimator = BayesianIRL(prior=Laplace(0.3))
     fit = estimator.fit(as_mdp(problem), ix.LinearReward(features), demos, key=jax.random.key(2))
     assert fit.status is Status.SAMPLED
     axis = np.linspace(-2.5, 3.5, 241)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    mean, sd = moments(log_posterior(problem, features, demos, grid, laplace(0.4)), grid)
+    mean, sd = moments(log_posterior(problem, features, demos, grid, laplace(0.3)), grid)
     ess = effective_sample_size(fit.samples.reshape(4, 1000, 2))
     assert np.all(np.abs(fit.samples.mean(axis=0) - mean) < 4 * sd / np.sqrt(ess))
     assert np.all(np.abs(fit.samples.std(axis=0) / sd - 1) < 5 / np.sqrt(2 * ess))
     # The prior is seen: a normal one of the same variance gives another mean.
-    other, _ = moments(log_posterior(problem, features, demos, grid, normal(0.4 * 2**0.5)), grid)
+    other, _ = moments(log_posterior(problem, features, demos, grid, normal(0.3 * 2**0.5)), grid)
     assert np.abs(other - mean).max() > 0.02
 
 
-@pytest.mark.parametrize("discounted", [False, True])
-def test_log_density_is_prior_plus_weighted_likelihood_of_all_problems(discounted):
+def test_log_density_is_prior_plus_weighted_likelihood_of_all_problems():
     problems = [random_problem(2, horizon=3), random_problem(3, horizon=3)]
     features = np.random.default_rng(6).normal(size=(S, A, 2))
     data = [some_demos(problem, features, np.array([0.5, -0.5]), seed=7, num=5) for problem in problems]
     doubled = ix.Demonstrations.from_arrays(
         data[1].states.reshape(5, 3), data[1].actions.reshape(5, 3), weights=[2.0, 1, 1, 1, 0.5]
     )
-    name = "discounted-likelihood" if discounted else "likelihood"
     grid = np.random.default_rng(8).normal(size=(4, 2))
-    with jax.enable_x64(True):
+    # Compiling this for once would take longer than the work itself.
+    with jax.enable_x64(True), jax.disable_jit():
         bound = matched([as_mdp(p) for p in problems], ix.LinearReward(features), [data[0], doubled], None, "auto")
-        posterior = BayesianIRL(prior=Normal(0.7), likelihood=name)._posterior(*bound)
+        posterior = BayesianIRL(prior=Normal(0.7), likelihood="discounted-likelihood")._posterior(*bound)
         z = np.linalg.solve(posterior.spread, (grid - posterior.mode).T).T
         found = np.array([posterior.log_density(jnp.asarray(row)) for row in z])
         np.testing.assert_allclose(posterior.parameters(z[None])[0], grid, rtol=1e-9)
     priors = (normal(0.7), lambda grid: 0.0)
     expected = sum(
-        log_posterior(problem, features, seen, grid, prior, discounted=discounted)
+        log_posterior(problem, features, seen, grid, prior, discounted=True)
         for problem, seen, prior in zip(problems, [data[0], doubled], priors, strict=True)
     )
     np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-9)

@@ -10,6 +10,7 @@ from irlax import (
     believed_occupancy,
     causal_entropy,
     expected_return,
+    feature_expectations,
     hard_plan,
     occupancy,
     path_plan,
@@ -71,6 +72,22 @@ def test_jitted_measures_are_the_measures(horizon):
 
     for inside, outside in zip(jax.jit(measured)(mdp, policy), measured(mdp, policy), strict=True):
         close(inside, outside)
+
+
+@pytest.mark.parametrize("what", ["policy", "plan", "features", "everything", "MDP"])
+def test_constants_beside_traced_arguments_are_no_obstacle(what):
+    """Inside jit JAX stages what is done to constants too, so a function cannot tell by its own arguments."""
+    problem = random_problem(80)
+    mdp, policy, reward = as_mdp(problem), random_policy(problem, 80), random_reward(80)
+    plan = soft_plan(mdp, reward)
+    function = {
+        "policy": lambda reward: expected_return(mdp, policy, reward),
+        "plan": lambda reward: expected_return(mdp, plan, reward),
+        "features": lambda reward: feature_expectations(mdp, policy, reward[..., None]),
+        "everything": lambda reward: reward.sum() + soft_plan(mdp, np.ones(S)).value,
+        "MDP": lambda reward: soft_plan(as_mdp(problem), reward).value,
+    }[what]
+    close(jax.jit(function)(jnp.asarray(reward)), function(reward))
 
 
 # vmap.

@@ -1,8 +1,24 @@
 """Estimators for known dynamics."""
 
+from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
+from irlax.estimators.tabular.bayesian import BayesianIRL
 from irlax.estimators.tabular.fit import TabularFit
+from irlax.estimators.tabular.inference import compare_nested
 from irlax.estimators.tabular.maxent import MaxEntIRL
 from irlax.estimators.tabular.mce import MCEIRL
 from irlax.estimators.tabular.solvers import LBFGS, Adam, DualAscent, Newton
+from irlax.estimators.tabular.storage import load_fit
 
-__all__ = ["LBFGS", "MCEIRL", "Adam", "DualAscent", "MaxEntIRL", "Newton", "TabularFit"]
+__all__ = [
+    "LBFGS",
+    "MCEIRL",
+    "Adam",
+    "ApprenticeshipIRL",
+    "BayesianIRL",
+    "DualAscent",
+    "MaxEntIRL",
+    "Newton",
+    "TabularFit",
+    "compare_nested",
+    "load_fit",
+]

@@ -44,6 +44,8 @@ LARGEST_R_HAT, LEAST_ESS_OF_A_CHAIN, DIVERGENT_SHARE = 1.01, 100, 0.01
 class AbstractPrior(eqx.Module):
     """A proper density over each parameter, independent of the others."""
 
+    scale: eqx.AbstractVar[float]
+
     @abc.abstractmethod
     def log_density(self, theta: Float[Array, " K"]) -> Float[Array, ""]:
         """Up to a constant."""
@@ -158,7 +160,7 @@ class BayesianIRL(eqx.Module):
             fit = TabularFit(
                 method="BayesianIRL",
                 settings=(
-                    ("prior", repr(self.prior)),
+                    ("prior", f"{type(self.prior).__name__}(scale={self.prior.scale:g})"),
                     *settings_of(self, "likelihood", "num_chains", "num_warmup", "num_samples"),
                 ),
                 rewards=learned,
