@@ -100,7 +100,10 @@ def test_features_names_columns_and_held_out_data(files, tmp_path):
     [
         ("maxent", ["--l2", "0.1"]),
         ("apprenticeship", ["--set", "method=max-margin", "--tol", "0.2"]),
-        ("bayesian", ["--set", "num_warmup=50", "--set", "num_samples=60", "--set", "prior=Normal(2.0)"]),
+        (
+            "bayesian",
+            ["--set", "num_warmup=20", "--set", "num_samples=20", "--set", "num_chains=2", "--set", "prior=Normal(2)"],
+        ),
     ],
 )
 def test_every_method_can_be_fitted_and_reported(files, tmp_path, method, options):

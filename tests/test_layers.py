@@ -9,8 +9,20 @@ import pytest
 import irlax
 
 ROOT = Path(irlax.__file__).parent
-ORDER = ["typing", "precision", "checks", "mdp", "planning", "rewards", "demos"]
-ORDER += ["analysis", "envs", "rl", "estimators", "report", "cli", "__init__"]
+ORDER = [
+    "version",
+    "typing",
+    "precision",
+    "checks",
+    "progress",
+    "storage",
+    "tables",
+    "mdp",
+    "planning",
+    "rewards",
+    "demos",
+]
+ORDER += ["analysis", "envs", "rl", "estimators", "report", "demo", "cli", "__init__"]
 
 
 def top(path):

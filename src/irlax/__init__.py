@@ -32,9 +32,12 @@ from irlax.estimators.tabular import (
     ApprenticeshipIRL,
     BayesianIRL,
     DualAscent,
+    Laplace,
     MaxEntIRL,
     Newton,
+    Normal,
     compare_nested,
+    predictive_policy,
 )
 from irlax.estimators.tabular import load_fit as load
 from irlax.mdp import MDP
@@ -55,8 +58,7 @@ from irlax.planning import (
     visits,
 )
 from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
-
-__version__ = "0.1.0"
+from irlax.version import __version__
 
 __all__ = [
     "LBFGS",
@@ -69,15 +71,18 @@ __all__ = [
     "Demonstrations",
     "DualAscent",
     "Fit",
+    "Laplace",
     "LinearReward",
     "MaxEntIRL",
     "NeuralReward",
     "Newton",
+    "Normal",
     "Plan",
     "ShapedReward",
     "Status",
     "TabularReward",
     "UnfinishedWarning",
+    "__version__",
     "believed_occupancy",
     "causal_entropy",
     "compare_nested",
@@ -95,6 +100,7 @@ __all__ = [
     "log_likelihood",
     "occupancy",
     "path_plan",
+    "predictive_policy",
     "read_demos",
     "regret",
     "rollout",

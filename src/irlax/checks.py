@@ -74,6 +74,22 @@ def finite(name: str, array: Any) -> None:
         raise ValueError(f"`{name}` must be finite, but has NaN or infinite entries at {places(bad)}.")
 
 
+def probabilities(name: str, values: Any, where: np.ndarray | None = None) -> Any:
+    """`values` as float64 whose rows along the last axis sum to 1 wherever `where` (the leading axes) is true.
+
+    Rows that came in single precision may be off by its rounding, and are divided by their sums.
+    """
+    array = as_floats(name, values)
+    if is_traced(array):
+        return array
+    single = getattr(values, "dtype", np.float64) in (np.float32, np.float16)
+    distribution(name, array, where, tolerance=1e-5 if single else 1e-8)
+    if not single:
+        return array
+    total = array.sum(axis=-1, keepdims=True)
+    return np.divide(array, total, where=total > 0, out=array.copy())
+
+
 def distribution(name: str, array: Any, where: np.ndarray | None = None, tolerance: float = 1e-8) -> None:
     """Rows along the last axis are probabilities, wherever `where` (the leading axes) is true."""
     if is_traced(array):
@@ -128,7 +144,7 @@ def nothing_after_the_end(reward: Any, terminal: Any, available: Any) -> None:
         )
 
 
-def discount(value: Any) -> float:
+def discount(value: Any) -> Any:
     """γ in [0, 1]."""
     if is_traced(value):
         return value

@@ -25,13 +25,18 @@ class StaysOnDevice(eqx.Module):
 
 
 def is_traced(*trees: Any) -> bool:
-    """Whether any leaf is a tracer: the caller is inside `jit`, `vmap` or `grad`."""
+    """Whether any leaf is a tracer: its value is not known."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def _staged() -> bool:
+    """Whether the caller is inside a `jit`, where results are tracers whatever goes in."""
+    return isinstance(jnp.zeros(()), Tracer)
 
 
 def scope(*trees: Any) -> contextlib.AbstractContextManager:
     """float64 for work on concrete arrays; nothing at all inside a trace."""
-    return contextlib.nullcontext() if is_traced(*trees) else jax.enable_x64(True)
+    return contextlib.nullcontext() if is_traced(*trees) or _staged() else jax.enable_x64(True)
 
 
 def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
@@ -39,7 +44,7 @@ def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
 
     @functools.wraps(function)
     def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        if is_traced(args, kwargs):
+        if is_traced(args, kwargs) or _staged():
             args, kwargs = _at_ambient_precision((args, kwargs))
             return function(*args, **kwargs)
         with scope():
@@ -62,6 +67,7 @@ def _at_ambient_precision(tree: Any) -> Any:
 
     def follow(leaf: Any) -> Any:
         concrete = isinstance(leaf, (np.ndarray, jax.Array)) and not isinstance(leaf, Tracer)
-        return jnp.asarray(np.asarray(leaf, np.float32)) if concrete and leaf.dtype == np.float64 else leaf
+        # As a NumPy array it stays concrete, so that what can be checked still is.
+        return np.asarray(leaf, np.float32) if concrete and leaf.dtype == np.float64 else leaf
 
     return jax.tree.map(follow, tree)

@@ -174,13 +174,10 @@ def test_log_density_is_prior_plus_weighted_likelihood_of_all_problems():
         data[1].states.reshape(5, 3), data[1].actions.reshape(5, 3), weights=[2.0, 1, 1, 1, 0.5]
     )
     grid = np.random.default_rng(8).normal(size=(4, 2))
-    # Compiling this for once would take longer than the work itself.
-    with jax.enable_x64(True), jax.disable_jit():
+    with jax.enable_x64(True):
         bound = matched([as_mdp(p) for p in problems], ix.LinearReward(features), [data[0], doubled], None, "auto")
         posterior = BayesianIRL(prior=Normal(0.7), likelihood="discounted-likelihood")._posterior(*bound)
-        z = np.linalg.solve(posterior.spread, (grid - posterior.mode).T).T
-        found = np.array([posterior.log_density(jnp.asarray(row)) for row in z])
-        np.testing.assert_allclose(posterior.parameters(z[None])[0], grid, rtol=1e-9)
+        found = np.array([posterior.log_density(jnp.asarray(theta)) for theta in grid])
     priors = (normal(0.7), lambda grid: 0.0)
     expected = sum(
         log_posterior(problem, features, seen, grid, prior, discounted=True)

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import jax
 import typer
 
-import irlax
 from irlax.cli import fit as fit_command
 from irlax.cli import grid as grid_command
 from irlax.cli.describe import description
+from irlax.version import __version__
 
 #: Arguments of Python that have a flag of the same name.
 _FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key"
@@ -46,7 +46,7 @@ def root(
     130  interrupted
     """
     if version:
-        print(irlax.__version__)
+        print(__version__)
         raise typer.Exit
 
 

@@ -94,7 +94,8 @@ def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | Non
     estimator, extras = _with_l2(estimator, problem, earlier)
     best = Best()
     try:
-        with best:
+        # Features of 1e200 overflow; what comes of it is judged by the result.
+        with best, np.errstate(all="ignore"):
             fit = _fitted(estimator, problem, reward, key=key, callback=best)
         history = fit.history
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ import numpy as np
 
 from irlax.demos.demonstrations import Demonstrations
 from irlax.mdp import MDP
+from irlax.planning.occupancy import refuse_other_horizon
 from irlax.planning.plan import Plan
 from irlax.precision import exact
 from irlax.typing import Array, Float, Int
@@ -32,13 +33,15 @@ def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Fl
 
     $$\log p_{\theta,\gamma}(\tau) = \log I(s_0) + \sum_t \log P(s_{t+1}|s_t,a_t) + \sum_t \gamma^t \log\pi_t(a_t|s_t)$$
 
-    Moves whose next state was not observed do not enter. Primer, Definition 3.1.
+    Moves whose next state, and starts whose first state, were not observed do not enter. Primer, Definition 3.1.
     """
     choices = _by_episode(mdp, plan, demos, discounted=True)
     rows, after = demos.moves()
     moves = jnp.log(mdp.dynamics.probability(demos.tabular_states[rows], demos.actions[rows], after))
     nature = jnp.zeros(demos.num_episodes).at[demos.episode[rows]].add(moves)
-    return jnp.log(jnp.asarray(mdp.initial)[demos.start_states]) + nature + choices
+    # An episode that was first looked at later says nothing of where it started.
+    begins = jnp.log(jnp.asarray(mdp.initial)[demos.start_states])
+    return jnp.where(demos.times[demos.offsets[:-1]] == 0, begins, 0) + nature + choices
 
 
 def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n"]:
@@ -49,9 +52,14 @@ def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n
     # An episode has at most one choice at each time, so rows fit a grid [T, N]; empty places point at row 0.
     grid = np.zeros((horizon, demos.num_episodes), np.int64)
     grid[demos.times, demos.episode] = rows
-    states, actions = demos.tabular_states[grid], demos.actions[grid]
-    by_time = jax.lax.map(lambda xs: _choose(plan, *xs), (plan.next_value(), states, actions))
-    return by_time[demos.times, demos.episode]
+    states, actions = (jnp.asarray(array[grid], jnp.int32) for array in (demos.tabular_states, demos.actions))
+    times, episode = (jnp.asarray(array, jnp.int32) for array in (demos.times, demos.episode))
+    return _by_time(plan, states, actions)[times, episode]
+
+
+@jax.jit
+def _by_time(plan: Plan, states: Int[Array, "T N"], actions: Int[Array, "T N"]) -> Float[Array, "T N"]:
+    return jax.lax.map(lambda at: _choose(plan, *at), (plan.next_value(), states, actions))
 
 
 def _choose(
@@ -62,8 +70,7 @@ def _choose(
 
 def _by_episode(mdp: MDP, plan: Plan, demos: Demonstrations, discounted: bool) -> Float[Array, " N"]:
     demos.check(mdp)
-    if plan.mdp.horizon != mdp.horizon:
-        raise ValueError(f"The plan was made for horizon {plan.mdp.horizon}, but the MDP has {mdp.horizon}.")
+    refuse_other_horizon(mdp, plan)
     weight = mdp.discount ** jnp.asarray(demos.times, float) if discounted else 1.0
     choices = weight * log_policy_of_choices(plan, demos)
     return jnp.zeros(demos.num_episodes).at[demos.episode].add(choices)

@@ -1,14 +1,17 @@
 """Whether demonstrations are possible in an MDP."""
 
+import jax
 import numpy as np
 
 from irlax.demos.demonstrations import Demonstrations
 from irlax.mdp import MDP
-from irlax.precision import scope
+from irlax.precision import is_traced, scope
 
 
 def check(demos: Demonstrations, mdp: MDP) -> None:
     """Raise a ValueError that names the first row which cannot be."""
+    if is_traced(mdp):
+        return
     states, actions, after = demos.tabular_states, demos.actions, demos.next_states
     _refuse(demos, states >= mdp.num_states, states, f"state must lie in 0..{mdp.num_states - 1}")
     _refuse(demos, actions >= mdp.num_actions, actions, f"action must lie in 0..{mdp.num_actions - 1}")
@@ -37,7 +40,8 @@ def _refuse_impossible_moves(demos: Demonstrations, mdp: MDP) -> None:
     if not len(rows):
         return
     before = demos.tabular_states[rows]
-    with scope():
+    # Inside a user's `jit` these are constants still, and can be looked at.
+    with jax.ensure_compile_time_eval(), scope():
         likely = np.asarray(mdp.dynamics.probability(before, demos.actions[rows], after))
     if (likely <= 0).any():
         worst = int(np.argmax(likely <= 0))

@@ -45,7 +45,7 @@ class MDP(StaysOnDevice):
         transitions: Any,
         initial: Any,
         *,
-        discount: float,
+        discount: Scalar,
         horizon: int | None = None,
         available: Any = None,
     ) -> "MDP":
@@ -53,12 +53,11 @@ class MDP(StaysOnDevice):
 
         `available[s, a]` says which actions exist where; transition rows of the others are ignored.
         """
-        transitions = checks.as_floats("transitions", transitions)
         shape = np.shape(transitions)
         if len(shape) != 3 or shape[0] != shape[2]:
             raise ValueError(f"`transitions` must have shape (S, A, S), but has {shape}.")
         available = _checked_available(available, shape[:2])
-        checks.distribution("transitions", transitions, where=available)
+        transitions = checks.probabilities("transitions", transitions, where=available)
         if not is_traced(transitions):
             transitions = fill_unavailable(transitions, available)
         return _assembled(
@@ -72,7 +71,7 @@ class MDP(StaysOnDevice):
         probs: Any,
         initial: Any,
         *,
-        discount: float,
+        discount: Scalar,
         horizon: int | None = None,
         available: Any = None,
     ) -> "MDP":
@@ -81,13 +80,12 @@ class MDP(StaysOnDevice):
         A successor that is listed twice for one state and action counts with the sum of its probabilities.
         """
         successors = checks.as_integers("successors", successors)
-        probs = checks.as_floats("probs", probs)
         shape = np.shape(probs)
         if len(shape) != 3:
             raise ValueError(f"`probs` must have shape (S, A, B), but has {shape}.")
         checks.has_shape("successors", successors, shape, "(S, A, B), as `probs`")
         available = _checked_available(available, shape[:2])
-        checks.distribution("probs", probs, where=available)
+        probs = checks.probabilities("probs", probs, where=available)
         if not is_traced(successors):
             present = np.broadcast_to(True if available is None else available[..., None], shape)
             checks.in_range("successors", np.where(present, successors, 0), shape[0], "states")
@@ -103,7 +101,7 @@ class MDP(StaysOnDevice):
         transitions: Sequence[Any],
         initial: Any,
         *,
-        discount: float,
+        discount: Scalar,
         horizon: int | None = None,
         available: Any = None,
     ) -> "MDP":
@@ -118,7 +116,7 @@ class MDP(StaysOnDevice):
         counts: Any,
         initial: Any,
         *,
-        discount: float,
+        discount: Scalar,
         horizon: int | None = None,
         available: Any = None,
         smoothing: Any = 0.0,
@@ -201,9 +199,8 @@ def _assembled(
     """Check what all constructors share, then put the parts together."""
     with scope(arrays, initial, discount, available):
         dynamics = build(*arrays)
-        initial = checks.as_floats("initial", initial)
         checks.has_shape("initial", initial, (dynamics.num_states,), "(S,)")
-        checks.distribution("initial", initial)
+        initial = checks.probabilities("initial", initial)
         discount, horizon = checks.discount(discount), checks.horizon(horizon)
         terminal = None
         if horizon is None and not is_traced(discount) and discount == 1 and not is_traced(dynamics, available):

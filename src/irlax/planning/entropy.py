@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.scipy.special import entr, xlogy
 
 from irlax.mdp import MDP
-from irlax.planning.occupancy import occupancy, visits
+from irlax.planning.occupancy import occupancy_of, policy_over_time
 from irlax.precision import exact
 from irlax.typing import Array, Float
 
@@ -22,7 +22,11 @@ DENSE_ENTRIES = 50_000_000
 @exact
 def causal_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     r"""$H(A_{0:T-1} \| S_{0:T-1}) = \sum_t \gamma^t H(A_t | S_t)$. Primer, Definition 2.2."""
-    return _entropy_of_first(jnp.moveaxis(jnp.asarray(occupancy(mdp, policy)), -1, 0))
+    return _causal(mdp, policy_over_time(mdp, policy))
+
+
+def _causal(mdp: MDP, policy: Any) -> Float[Array, ""]:
+    return _entropy_of_first(jnp.moveaxis(occupancy_of(mdp, policy), -2, 0))
 
 
 @exact
@@ -31,18 +35,21 @@ def transition_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
     It is zero when dynamics and start are both deterministic. S_T, which no decision follows, is not in it.
     """
+    return _transition(mdp, policy_over_time(mdp, policy))
+
+
+def _transition(mdp: MDP, policy: Any) -> Float[Array, ""]:
+    joint = occupancy_of(mdp, policy)
+    before = joint if mdp.horizon is None else joint[:-1].sum(axis=0)
     start = entr(jnp.asarray(mdp.initial)).sum()
-    if mdp.horizon is None:
-        before = jnp.asarray(visits(mdp, policy))
-    else:
-        before = jnp.asarray(occupancy(mdp, policy))[:-1].sum(axis=0)
-    return start + mdp.discount * (before * mdp.dynamics.entropy().T).sum()
+    return start + mdp.discount * (before * mdp.dynamics.entropy()).sum()
 
 
 @exact
 def trajectory_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     r"""$H(S_{0:T-1}, A_{0:T-1})$ by the chain rule, each term of time t weighted by γᵗ."""
-    return jnp.asarray(transition_entropy(mdp, policy)) + causal_entropy(mdp, policy)
+    policy = policy_over_time(mdp, policy)
+    return _transition(mdp, policy) + _causal(mdp, policy)
 
 
 @exact
@@ -58,7 +65,7 @@ def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
         raise ValueError(
             f"`conditional_entropy` needs P(s'|s,a) as one array of {entries} entries; it is meant for small problems."
         )
-    joint = jnp.asarray(occupancy(mdp, policy)).swapaxes(-1, -2)
+    joint = occupancy_of(mdp, policy_over_time(mdp, policy))
     each_action = jnp.eye(mdp.num_actions)[:, :, None] * jnp.ones(mdp.num_states)
     transitions = jax.vmap(mdp.dynamics.matrix)(each_action)
 

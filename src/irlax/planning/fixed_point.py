@@ -100,7 +100,7 @@ def chain_at(backup: AbstractBackup, value: Float[Array, " S"]) -> Chain:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _solved(settings: Settings, backup: AbstractBackup) -> Solution:
-    start = jnp.zeros_like(backup.reward[0])
+    start = jnp.zeros_like(backup.reward[0]) if backup.mdp.terminal is None else _proper_start(backup)
     certify = _certified if backup.mdp.terminal is None else _certified_undiscounted
     newton = settings.method == "newton"
     limit = MAX_NEWTON_STEPS if newton else MAX_SWEEPS
@@ -133,6 +133,16 @@ def _solved(settings: Settings, backup: AbstractBackup) -> Solution:
     end = jax.lax.while_loop(unfinished, advance, look(start, jnp.full_like(start[0], jnp.inf), jnp.asarray(0)))
     broken = ~jnp.isfinite(end.bound)
     return Solution(jnp.where(broken, jnp.inf, end.candidate), jnp.where(broken, jnp.inf, end.bound), end.steps)
+
+
+def _proper_start(backup: AbstractBackup) -> Float[Array, " S"]:
+    """The value of choosing at random, which ends: a policy for V = 0 may go round in circles for ever."""
+    gain = backup.q(jnp.zeros_like(backup.reward[0]))
+    exists = jnp.isfinite(gain)
+    uniform = exists / exists.sum(axis=0)
+    chain = Chain(uniform, backup.mdp.dynamics, backup.mdp.discount, backup.mdp.terminal)
+    mean = (uniform * jnp.where(exists, gain, 0)).sum(axis=0)
+    return chain.solve_values(mean if backup.mdp.terminal is None else jnp.where(backup.mdp.terminal, 0, mean))
 
 
 def _certified(
@@ -168,8 +178,8 @@ def _complain(solution: Solution, backup: AbstractBackup, settings: Settings) ->
         if backup.mdp.terminal is None:
             raise ValueError("The value has no finite solution: rewards this large overflow. Rescale them.")
         raise ValueError(
-            "The soft fixed point does not exist: at discount = 1 the reward and the entropy of going round "
-            "in circles outweigh the way to the end, so values grow without bound "
+            "The soft fixed point does not exist: at discount = 1 the reward (and the entropy) of going round "
+            "in circles outweighs the way to the end, so values grow without bound "
             f"(no solution after {steps} Newton steps). Lower the rewards, give a horizon, or discount."
         )
     value = np.asarray(solution.value)

@@ -21,16 +21,18 @@ def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
     `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan, which is carried out in this `mdp`
     whatever it was made for. In an undiscounted endless problem the end itself is not counted.
     """
-    policy = _policy_over_time(mdp, policy)
-    if mdp.horizon is None:
-        return _stationary_occupancy(mdp, policy).T
-    return _occupancy(mdp, policy).swapaxes(-1, -2)
+    return occupancy_of(mdp, policy_over_time(mdp, policy)).swapaxes(-1, -2)
+
+
+def occupancy_of(mdp: MDP, policy: Any) -> Float[Array, "*T A S"]:
+    """`occupancy`, action-major, of a plan or of a policy [T,A,S] or [A,S] that was checked."""
+    return _stationary_occupancy(mdp, policy) if mdp.horizon is None else _occupancy(mdp, policy)
 
 
 @exact
 def visits(mdp: MDP, policy: Any) -> Float[Array, "S A"]:
     r"""The occupancy summed over time, Σ_t γᵗ P(S_t = s, A_t = a), without an array over T·S·A."""
-    return visits_of(mdp, _policy_over_time(mdp, policy)).T
+    return visits_of(mdp, policy_over_time(mdp, policy)).T
 
 
 def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
@@ -41,7 +43,7 @@ def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
 @exact
 def expected_return(mdp: MDP, policy: Any, reward: Any) -> Float[Array, ""]:
     r"""$G(\pi) = \mathbb{E}_\pi[\sum_t \gamma^t r(S_t, A_t, S_{t+1})]$, for a policy or a plan."""
-    return (jnp.asarray(visits(mdp, policy)).T * folded(mdp, reward)).sum()
+    return (visits_of(mdp, policy_over_time(mdp, policy)) * folded(mdp, reward)).sum()
 
 
 @exact
@@ -53,7 +55,7 @@ def feature_expectations(mdp: MDP, policy: Any, features: Any) -> Float[Array, "
             f"`features` must have shape (S, K), (S, A, K) or (S, A, S', K), but has {jnp.shape(features)}."
         )
     checked_reward(mdp, features[..., 0])
-    mass = jnp.asarray(visits(mdp, policy)).T
+    mass = visits_of(mdp, policy_over_time(mdp, policy))
     by_feature = jnp.moveaxis(jnp.asarray(features), -1, 0)
     return jax.vmap(lambda feature: (mass * folded(mdp, feature)).sum())(by_feature)
 
@@ -94,21 +96,25 @@ def _policy_now(policy: Any, at_this_time: Float[Array, "..."]) -> Float[Array, 
     return action_major_policy(policy.backup, at_this_time) if isinstance(policy, Plan) else at_this_time
 
 
-def _policy_over_time(mdp: MDP, policy: Any) -> Any:
+def policy_over_time(mdp: MDP, policy: Any) -> Any:
     """A plan as it is, or a checked policy as [T, A, S] (finite) or [A, S] (infinite)."""
     if isinstance(policy, Plan):
-        if policy.mdp.horizon != mdp.horizon:
-            raise ValueError(
-                f"The plan was made for horizon {policy.mdp.horizon}, but the MDP has {mdp.horizon}. "
-                f"Plan again, or pass one of its policies as an array."
-            )
+        refuse_other_horizon(mdp, policy)
         return policy
     return jnp.asarray(checked_policy(mdp, policy)).swapaxes(-1, -2)
 
 
+def refuse_other_horizon(mdp: MDP, plan: Plan) -> None:
+    """A ValueError for a plan that was made for another horizon."""
+    if plan.mdp.horizon != mdp.horizon:
+        raise ValueError(
+            f"The plan was made for horizon {plan.mdp.horizon}, but the MDP has {mdp.horizon}. "
+            f"Plan again, or pass one of its policies as an array."
+        )
+
+
 def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
     """π as [T,S,A] (finite) or [S,A] (infinite): probabilities, and none on actions that do not exist."""
-    policy = checks.as_floats("policy", policy)
     shape = (mdp.num_states, mdp.num_actions)
     lead = () if mdp.horizon is None else (mdp.horizon,)
     if jnp.shape(policy) not in (shape, (*lead, *shape)):
@@ -117,9 +123,9 @@ def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
         raise ValueError(
             f"`policy` must have shape {meaning} = {(*lead, *shape)}{also}, but has {tuple(jnp.shape(policy))}."
         )
-    checks.distribution("policy", policy)
+    policy = checks.probabilities("policy", policy)
     if mdp.mask is not None and not is_traced(policy, mdp):
-        impossible = (policy > 0) & ~mdp.available
+        impossible = (policy > 0) & ~np.asarray(mdp.available)
         if impossible.any():
             raise ValueError(f"`policy` puts probability on actions that do not exist, at {checks.places(impossible)}.")
     spread = jnp.broadcast_to if is_traced(policy) else np.broadcast_to

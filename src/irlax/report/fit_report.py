@@ -183,15 +183,15 @@ def _occupancies(page: Page, scene: Scene, fit: TabularFit, suffix: str) -> Page
 def _posterior(page: Page, fit: TabularFit, samples: Float[np.ndarray, "draws K"]) -> Page:
     names = fit.reward.parameter_names()
     figure, axes = plots.blank(height=1.2 + 0.27 * len(names))
-    low, high = np.quantile(samples, [0.025, 0.975], axis=0)
-    plots.intervals(axes[0, 0], names, samples.mean(axis=0), low, high, xlabel="parameter")
+    low, high = np.quantile(plots.tame(samples), [0.025, 0.975], axis=0)
+    plots.intervals(axes[0, 0], names, plots.tame(samples).mean(axis=0), low, high, xlabel="parameter")
     page = page.heading("Posterior")
     return _drawn(page, figure, "The posterior of each parameter: its mean and central 95% interval.")
 
 
 def _convergence(page: Page, fit: TabularFit) -> Page:
-    loss, gradient = fit.history.loss, fit.history.gradient
-    if len(loss) < 2:
+    loss, gradient = plots.tame(fit.history.loss), plots.tame(fit.history.gradient)
+    if len(loss) < 2 or not np.isfinite(loss).any():
         return page
     sampled = fit.samples is not None
     curves = {"objective above its lowest": loss - np.nanmin(loss), "largest gradient": gradient}

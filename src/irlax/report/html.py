@@ -9,8 +9,8 @@ from typing import Any
 
 import equinox as eqx
 
-import irlax
 from irlax.tables import Table
+from irlax.version import __version__
 
 _STYLE = """
 :root { --ink: #1d2433; --soft: #5b6579; --line: #dfe3ea; --paper: #ffffff; --page: #f6f7f9; --accent: #0b6e99; }
@@ -83,7 +83,7 @@ class Page(eqx.Module):
             f'<link rel="icon" href="data:,"><title>{title}</title><style>{_STYLE}</style></head>\n'
             f"<body><main><h1>{title}</h1>{lead}\n"
             + "\n".join(self.parts)
-            + f"\n<footer>Made by irlax {irlax.__version__}.</footer></main></body></html>\n"
+            + f"\n<footer>Made by irlax {__version__}.</footer></main></body></html>\n"
         )
 
     def write(self, path: str | Path) -> Path:

@@ -13,7 +13,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 AMOUNTS, SIGNED = "YlGnBu", "PuOr_r"
 _WALL, _ABSENT, _INK, _FAINT = "#c3c8d1", "#eceef2", "#1d2433", "#888888"
 #: Up to this many cells a heat map says its numbers.
-_WRITTEN = 64
+_WRITTEN = 120
 
 
 def blank(columns: int = 1, *, rows: int = 1, width: float = 9.0, height: float = 3.4) -> tuple[Any, np.ndarray]:
@@ -44,6 +44,11 @@ def label(text: str, longest: int = 22) -> str:
     shown = "".join(character if character.isprintable() else " " for character in text)
     shown = shown if len(shown) <= longest else shown[: longest - 1] + "…"
     return shown.replace("$", r"\$")
+
+
+def tame(values: np.ndarray) -> np.ndarray:
+    """Values that can be drawn: axes overflow long before float64 does."""
+    return np.clip(values, -1e100, 1e100)
 
 
 def limits(*arrays: np.ndarray, from_zero: bool = True) -> tuple[float, float, str]:

@@ -11,6 +11,7 @@ from irlax.mdp.files import MDPFile
 from irlax.planning import Plan, visits
 from irlax.planning.plan import action_major_policy
 from irlax.precision import scope
+from irlax.report.plots import tame
 from irlax.typing import Float, Int
 
 #: Without a grid to draw, at most this many states are shown: those that are visited most.
@@ -79,8 +80,8 @@ class Scene(eqx.Module):
             grid=grid,
             state_names=list(file.state_names or (f"s{s}" for s in range(mdp.num_states))),
             action_names=list(names or (f"a{a}" for a in range(mdp.num_actions))),
-            reward=np.where(mdp.available, fit.rewards[i].table(mdp), np.nan),
-            value=np.asarray(plan.value if mdp.horizon is None else plan.value[0]),
+            reward=tame(np.where(mdp.available, fit.rewards[i].table(mdp), np.nan)),
+            value=tame(np.asarray(plan.value if mdp.horizon is None else plan.value[0])),
             first_policy=np.where(mdp.available, _first_policy(plan, fit.given_policy), np.nan),
             model=model if whole else model / model.sum(),
             expert=observed if whole else observed / observed.sum(),

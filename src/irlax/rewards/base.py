@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from irlax.mdp import MDP, Dense
 from irlax.precision import StaysOnDevice, exact
@@ -101,4 +100,5 @@ class AbstractReward(eqx.Module):
 
 def flat(parameters: Parameters) -> Float[np.ndarray, " K"]:
     """All parameters as one vector, in C order."""
-    return np.asarray(ravel_pytree(parameters)[0], np.float64)
+    leaves = [np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(parameters)]
+    return np.concatenate(leaves) if leaves else np.zeros(0)

@@ -1,7 +1,7 @@
 """Estimators for known dynamics."""
 
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
-from irlax.estimators.tabular.bayesian import BayesianIRL
+from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.inference import compare_nested
 from irlax.estimators.tabular.maxent import MaxEntIRL
@@ -16,9 +16,12 @@ __all__ = [
     "ApprenticeshipIRL",
     "BayesianIRL",
     "DualAscent",
+    "Laplace",
     "MaxEntIRL",
     "Newton",
+    "Normal",
     "TabularFit",
     "compare_nested",
     "load_fit",
+    "predictive_policy",
 ]

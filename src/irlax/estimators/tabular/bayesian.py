@@ -148,7 +148,7 @@ class BayesianIRL(eqx.Module):
             rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
             unseen = _checked(rewards, experts, held_out)
             with progress("BayesianIRL", self.num_warmup + self.num_samples, shown=self.progress) as bar:
-                posterior = self._posterior(rewards, experts)
+                posterior = self._standardised(self._posterior(rewards, experts), rewards, experts)
                 drawn = self._drawn(posterior, key, bar, callback)
             samples = posterior.parameters(drawn.position)
             mean = posterior.flattening.unflatten(jnp.asarray(samples.mean(axis=(0, 1))))
@@ -184,28 +184,34 @@ class BayesianIRL(eqx.Module):
         return fit
 
     def _posterior(self, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> "Posterior":
-        """The posterior in coordinates in which it looks like a standard normal around its mode."""
+        """The posterior in the parameters themselves."""
         objectives, _ = MCEIRL(objective=self.likelihood).objectives(rewards, experts)
-        weights = np.array([expert.weight for expert in experts])
+        num = rewards[0].num_parameters
+        return Posterior(
+            tuple(objectives),
+            jnp.array([expert.weight for expert in experts]),
+            Flattening.of(rewards[0].parameters),
+            self.prior,
+            jnp.zeros(num),
+            jnp.ones(num),
+        )
+
+    def _standardised(
+        self, posterior: "Posterior", rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]
+    ) -> "Posterior":
+        """The posterior in coordinates in which it looks like a standard normal around its mode."""
         # A normal prior is a penalty; another one is replaced, here only, by the normal of the same variance.
-        precision = 1 / self.prior.variance
-        problem, first = posed(objectives, rewards, experts, precision / weights.sum())
+        weight, precision = float(posterior.weights.sum()), 1 / self.prior.variance
+        problem, first = posed(posterior.objectives, rewards, experts, precision / weight)
         solver = chosen("auto", linear=True, num_parameters=len(first))
         mode = solver.minimise(problem, first, Watch(problem, 1e-6, ())).x
         scale = np.asarray(problem.scale)
         spread = np.full(len(first), self.prior.variance**0.5)
         if len(first) <= DENSE_HESSIAN:
-            hessian = weights.sum() * problem.hessian(mode) * np.outer(scale, scale)
-            curvature, axes = np.linalg.eigh(hessian)
+            curvature, axes = np.linalg.eigh(weight * problem.hessian(mode) * np.outer(scale, scale))
             spread = axes / np.sqrt(np.maximum(curvature, 0.1 * precision))
-        return Posterior(
-            tuple(objectives),
-            jnp.asarray(weights),
-            problem.flattening,
-            self.prior,
-            jnp.asarray(mode / scale),
-            jnp.asarray(spread),
-        )
+        moved = (jnp.asarray(mode / scale), jnp.asarray(spread))
+        return eqx.tree_at(lambda posterior: (posterior.mode, posterior.spread), posterior, moved)
 
     def _drawn(
         self, posterior: "Posterior", key: PRNGKeyArray, bar: Bar, callback: Callable[[Iterate], None] | None
@@ -240,7 +246,7 @@ class Posterior(eqx.Module):
     flattening: Flattening
     prior: AbstractPrior
     mode: Float[Array, " K"]
-    #: A matrix, or for many parameters its diagonal.
+    #: A matrix, or a diagonal alone.
     spread: Float[Array, "K K"] | Float[Array, " K"]
 
     def log_density(self, z: Float[Array, " K"]) -> Float[Array, ""]:

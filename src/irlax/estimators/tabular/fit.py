@@ -126,7 +126,8 @@ class TabularFit(eqx.Module):
         lost = 0.0
         for expert, plan, reward in zip(self.experts, self.plans, self.rewards, strict=True):
             mdp = expert.mdp
-            acting = plan if policy == "soft" else hard_plan(mdp, reward.table(mdp))
+            fitted = plan if self.given_policy is None else self.given_policy
+            acting = fitted if policy == "soft" else hard_plan(mdp, reward.table(mdp))
             best = expected_return(mdp, hard_plan(mdp, true_reward), true_reward)
             lost += float(best - expected_return(mdp, acting, true_reward)) / len(self.experts)
         return lost

@@ -159,6 +159,8 @@ def refits(
     grids: Float[Array, "num T M"],
     penalty: Float[Array, ""],
 ) -> Float[Array, "num K"]:
+    """The maximum of the likelihood of each grid of weights, by Newton's method from a start that is near."""
+
     def refit(grid):
         def loss(theta):
             log_policy = likelihood.log_policy(flattening.unflatten(theta))

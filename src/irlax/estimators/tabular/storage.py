@@ -25,7 +25,6 @@ import jax
 import numpy as np
 import scipy
 
-import irlax
 from irlax import checks, records, storage
 from irlax.demos.files import read_demos, write_demos
 from irlax.estimators.base import Status
@@ -40,6 +39,7 @@ from irlax.precision import scope
 from irlax.records import field
 from irlax.rewards import AbstractReward
 from irlax.rewards.files import array_names, from_parts, to_parts
+from irlax.version import __version__
 
 FORMAT = "irlax-fit-1"
 #: Whatever else lies in a folder is not irlax's to remove.
@@ -188,8 +188,9 @@ def _record(fit: TabularFit, rewards: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    packages = (irlax, jax, np, scipy, eqx)
-    return {"python": platform.python_version(), **{package.__name__: package.__version__ for package in packages}}
+    packages = (jax, np, scipy, eqx)
+    own = {"python": platform.python_version(), "irlax": __version__}
+    return own | {package.__name__: package.__version__ for package in packages}
 
 
 def _read(folder: Path) -> Run:

@@ -1,0 +1,136 @@
+"""Does the posterior of BayesianIRL cover the truth at its nominal rate? Simulation-based calibration.
+
+    .venv/bin/python benchmarks/quality/bayesian_coverage.py
+
+draws rewards from each prior, demonstrations from each reward, and draws from each posterior; the rank of the
+truth among the latter is uniform exactly if prior, likelihood and sampler fit together (Talts et al. 2018).
+Writes benchmarks/results/bayesian_coverage.json.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import time
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+from scipy.stats import binom, chisquare
+
+import irlax as ix
+from irlax.estimators.base import Status, UnfinishedWarning
+from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
+
+ROOT = Path(__file__).resolve().parents[2]
+NUM_STATES, NUM_ACTIONS, NUM_FEATURES, DISCOUNT, EPISODES, LENGTH = 4, 2, 2, 0.9, 30, 10
+LEVELS, BINS = (0.5, 0.8, 0.9, 0.95), 10
+#: How each prior draws; the scales have the same variance.
+PRIORS = {
+    "normal": (Normal(1.0), lambda rng: rng.normal(size=NUM_FEATURES)),
+    "laplace": (Laplace(0.5**0.5), lambda rng: rng.laplace(scale=0.5**0.5, size=NUM_FEATURES)),
+}
+
+
+def calibrated(name, num_datasets):
+    """Ranks in [0, 1] of the true parameters, one row for each data set, and how the chains did."""
+    prior, draw = PRIORS[name]
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(NUM_STATES, NUM_ACTIONS, NUM_FEATURES)) / 2
+    mdp = ix.envs.RandomMDP(NUM_STATES, NUM_ACTIONS, discount=DISCOUNT, seed=0).mdp
+    ranks, fits, seconds = [], [], []
+    for i in range(num_datasets):
+        truth = draw(rng)
+        expert = ix.soft_plan(mdp, features @ truth)
+        demos = ix.rollout(mdp, expert, num=EPISODES, length=LENGTH, key=jax.random.key(2 * i))
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnfinishedWarning)
+            fit = BayesianIRL(prior=prior).fit(mdp, ix.LinearReward(features), demos, key=jax.random.key(2 * i + 1))
+        seconds.append(time.perf_counter() - began)
+        ranks.append((fit.samples < truth).mean(axis=0))
+        fits.append(fit)
+    return np.array(ranks), fits, seconds
+
+
+def figures(ranks, fits, seconds):
+    num = len(ranks)
+    coverage = {}
+    for level in LEVELS:
+        inside = np.abs(ranks - 0.5) < level / 2
+        coverage[str(level)] = {
+            "covered": inside.mean(axis=0).round(4).tolist(),
+            "expected_95_percent_of_the_time": (binom.ppf([0.025, 0.975], num, level) / num).round(4).tolist(),
+        }
+    counts = [np.histogram(column, bins=BINS, range=(0, 1))[0] for column in ranks.T]
+    extras = {extra.name: [] for extra in fits[0].extras}
+    for fit in fits:
+        for extra in fit.extras:
+            extras[extra.name].append(extra.value)
+    return {
+        "datasets": num,
+        "coverage": coverage,
+        "rank_histogram": [column.tolist() for column in counts],
+        "uniform_ranks_p_value": [round(float(chisquare(column).pvalue), 4) for column in counts],
+        "sampled_to_the_end": float(np.mean([fit.status is Status.SAMPLED for fit in fits])),
+        "worst_r_hat": round(max(extras["worst r-hat"]), 4),
+        "least_effective_sample_size": min(extras["least effective sample size"]),
+        "divergent_draws": sum(extras["divergent draws"]),
+        "seconds_first_fit": round(seconds[0], 2),
+        "seconds_median_fit": round(float(np.median(seconds)), 3),
+    }
+
+
+def machine():
+    return {
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+    }
+
+
+def commit():
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return described.stdout.strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--datasets", type=int, default=200)
+    num_datasets = parser.parse_args().datasets
+    results = {}
+    for name in PRIORS:
+        results[name] = figures(*calibrated(name, num_datasets))
+        print(name, json.dumps(results[name], indent=2), flush=True)
+    estimator = BayesianIRL()
+    record = {
+        "command": f"python benchmarks/quality/bayesian_coverage.py --datasets {num_datasets}",
+        "commit": commit(),
+        "machine": machine(),
+        "problem": {
+            "states": NUM_STATES,
+            "actions": NUM_ACTIONS,
+            "features": NUM_FEATURES,
+            "discount": DISCOUNT,
+            "episodes": EPISODES,
+            "steps_of_an_episode": LENGTH,
+        },
+        "sampler": {
+            "chains": estimator.num_chains,
+            "warmup": estimator.num_warmup,
+            "draws_of_a_chain": estimator.num_samples,
+        },
+        "figures": results,
+    }
+    target = ROOT / "benchmarks" / "results" / "bayesian_coverage.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
