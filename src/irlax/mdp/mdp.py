@@ -140,7 +140,7 @@ class MDP(StaysOnDevice):
         table = checks.as_floats("counts", table)
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
             raise ValueError(f"`counts` must have shape (S, A, S), but has {table.shape}.")
-        table = table + np.broadcast_to(checks.as_floats("smoothing", smoothing), table.shape)
+        table = table + _checked_smoothing(smoothing, table.shape)
         probs, available = counts_to_probs(table, available, unseen)
         return cls.from_dense(probs, _normalised(initial), discount=discount, horizon=horizon, available=available)
 
@@ -159,7 +159,7 @@ class MDP(StaysOnDevice):
         """Which actions exist where."""
         if self.mask is None:
             return np.ones((self.num_states, self.num_actions), bool)
-        return self.mask.T
+        return self.mask.T if is_traced(self.mask) else np.asarray(self.mask).T
 
     @property
     def absorbing(self) -> Bool[np.ndarray, " S"]:
@@ -236,6 +236,16 @@ def _checked_matrices(transitions: Any) -> list[sp.csr_array]:
             raise TypeError(f"`transitions[{a}]` must be a scipy.sparse matrix, but is a {type(matrix).__name__}.")
         checks.has_shape(f"transitions[{a}]", matrix, (size, size), "(S, S), the same for every action")
     return [sp.csr_array(matrix) for matrix in transitions]
+
+
+def _checked_smoothing(smoothing: Any, shape: tuple[int, ...]) -> np.ndarray:
+    added = checks.as_floats("smoothing", smoothing)
+    if added.ndim:
+        checks.has_shape("smoothing", added, shape, "(S, A, S'), or one number")
+    checks.finite("smoothing", added)
+    if (added < 0).any():
+        raise ValueError(f"`smoothing` must not be negative, but is as low as {added.min():.3g}.")
+    return added
 
 
 def _normalised(initial: Any) -> np.ndarray:

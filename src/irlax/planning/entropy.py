@@ -65,7 +65,11 @@ def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
         raise ValueError(
             f"`conditional_entropy` needs P(s'|s,a) as one array of {entries} entries; it is meant for small problems."
         )
-    joint = occupancy_of(mdp, policy_over_time(mdp, policy))
+    return _conditional(mdp, occupancy_of(mdp, policy_over_time(mdp, policy)))
+
+
+@jax.jit
+def _conditional(mdp: MDP, joint: Float[Array, "*T A S"]) -> Float[Array, ""]:
     each_action = jnp.eye(mdp.num_actions)[:, :, None] * jnp.ones(mdp.num_states)
     transitions = jax.vmap(mdp.dynamics.matrix)(each_action)
 

@@ -105,7 +105,7 @@ class Expert(eqx.Module):
         lacks = self._lacks()
         if lacks is not None:
             raise ValueError(
-                f"Feature matching wants whole episodes, but {lacks}. Use objective='likelihood' or "
+                f"Feature matching wants whole episodes, but {lacks}. Use MCEIRL with objective='likelihood' or "
                 f"'discounted-likelihood', which take episodes as they are."
             )
         return self.demos
