@@ -16,6 +16,7 @@ ORDER = [
     "checks",
     "progress",
     "storage",
+    "records",
     "tables",
     "mdp",
     "planning",

@@ -69,9 +69,10 @@ def finite(name: str, array: Any) -> None:
     """No NaN and no infinity."""
     if is_traced(array):
         return
-    bad = ~np.isfinite(array)
+    bad = np.atleast_1d(~np.isfinite(array))
     if bad.any():
-        raise ValueError(f"`{name}` must be finite, but has NaN or infinite entries at {places(bad)}.")
+        where = f"has NaN or infinite entries at {places(bad)}" if np.ndim(array) else f"is {array}"
+        raise ValueError(f"`{name}` must be finite, but {where}.")
 
 
 def probabilities(name: str, values: Any, where: np.ndarray | None = None) -> Any:

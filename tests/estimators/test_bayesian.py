@@ -12,15 +12,8 @@ from scipy.stats import binom, kstest
 import irlax as ix
 from irlax.estimators.base import Status, UnfinishedWarning
 from irlax.estimators.tabular import bayesian
-from irlax.estimators.tabular.bayesian import (
-    BayesianIRL,
-    Diagnosis,
-    Laplace,
-    Normal,
-    effective_sample_size,
-    predictive_policy,
-    split_r_hat,
-)
+from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
+from irlax.estimators.tabular.chains import Diagnosis, effective_sample_size, split_r_hat
 from irlax.estimators.tabular.fitting import matched
 from tests.problems import A, S, as_mdp, random_problem
 

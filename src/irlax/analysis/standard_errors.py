@@ -9,7 +9,7 @@ cluster's summed score. Directions that the data do not identify have no standar
 from typing import Literal
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.special import chdtrc, ndtri
 
 from irlax import checks
 from irlax.tables import Table
@@ -53,7 +53,7 @@ def confidence_interval(
     """estimate ± z·standard error."""
     if not 0 < level < 1:
         raise ValueError(f"`level` must lie between 0 and 1, but is {level}.")
-    reach = norm.ppf(0.5 + level / 2) * errors
+    reach = ndtri(0.5 + level / 2) * errors
     return np.stack([estimates - reach, estimates + reach], axis=-1)
 
 
@@ -67,5 +67,5 @@ def likelihood_ratio_test(smaller: float, larger: float, restrictions: int) -> T
             f"or a fit did not converge."
         )
     statistic = 2 * max(gain, 0.0)
-    row = (float(statistic), restrictions, float(chi2.sf(statistic, restrictions)))
+    row = (float(statistic), restrictions, float(chdtrc(restrictions, statistic)))
     return Table(("χ²", "restrictions", "p"), [row], title="Likelihood-ratio test")

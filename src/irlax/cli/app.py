@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import jax
 import typer
 
+from irlax.cli import diagnose as diagnose_command
 from irlax.cli import fit as fit_command
 from irlax.cli import grid as grid_command
 from irlax.cli.describe import description
@@ -25,6 +26,7 @@ _MISTAKES = (ValueError, TypeError, OSError, ImportError, OverflowError, MemoryE
 
 app = typer.Typer(name="irlax", add_completion=True, pretty_exceptions_enable=False)
 app.command("fit")(fit_command.fit)
+app.command("diagnose")(diagnose_command.diagnose)
 mdp_app = typer.Typer(name="mdp", help="Make MDP files.")
 mdp_app.command("grid")(grid_command.grid)
 app.add_typer(mdp_app)

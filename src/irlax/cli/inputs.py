@@ -38,7 +38,7 @@ def read(
     over: Any,
 ) -> Problem:
     """Read the files; `names` are those of the columns of a table."""
-    reward = _reward(features, feature_names, over)
+    reward = reward_of(features, feature_names, over)
     file = load_mdp_file(mdp)
     # The values of all times are kept while planning; a horizon of 10⁹ is a slip of the pen.
     storage.fits_in_memory(mdp, 8 * file.mdp.num_states * (file.mdp.horizon or 1), "Is the horizon right?")
@@ -57,7 +57,8 @@ def _check(path: Path, demos: Demonstrations, mdp: MDP) -> None:
         raise storage.in_file(path, error) from None
 
 
-def _reward(features: Path | None, feature_names: str | None, over: Any) -> AbstractReward:
+def reward_of(features: Path | None, feature_names: str | None, over: Any) -> AbstractReward:
+    """The reward to learn, from a file of features or over a table; exactly one of them."""
     if (features is None) == (over is None):
         raise ValueError("Say what reward to learn: --features FILE or --reward s, sa or sas; exactly one of them.")
     if over is not None:

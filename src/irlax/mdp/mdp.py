@@ -53,7 +53,7 @@ class MDP(StaysOnDevice):
 
         `available[s, a]` says which actions exist where; transition rows of the others are ignored.
         """
-        shape = np.shape(transitions)
+        shape = np.shape(checks.as_floats("transitions", transitions))
         if len(shape) != 3 or shape[0] != shape[2]:
             raise ValueError(f"`transitions` must have shape (S, A, S), but has {shape}.")
         available = _checked_available(available, shape[:2])
@@ -80,7 +80,7 @@ class MDP(StaysOnDevice):
         A successor that is listed twice for one state and action counts with the sum of its probabilities.
         """
         successors = checks.as_integers("successors", successors)
-        shape = np.shape(probs)
+        shape = np.shape(checks.as_floats("probs", probs))
         if len(shape) != 3:
             raise ValueError(f"`probs` must have shape (S, A, B), but has {shape}.")
         checks.has_shape("successors", successors, shape, "(S, A, B), as `probs`")
@@ -199,7 +199,7 @@ def _assembled(
     """Check what all constructors share, then put the parts together."""
     with scope(arrays, initial, discount, available):
         dynamics = build(*arrays)
-        checks.has_shape("initial", initial, (dynamics.num_states,), "(S,)")
+        checks.has_shape("initial", checks.as_floats("initial", initial), (dynamics.num_states,), "(S,)")
         initial = checks.probabilities("initial", initial)
         discount, horizon = checks.discount(discount), checks.horizon(horizon)
         terminal = None

@@ -7,6 +7,7 @@ too: that is what makes Newton's method converge from anywhere.
 
 import abc
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
@@ -64,7 +65,7 @@ class SoftBackup(AbstractBackup):
         return logsumexp(q, axis=0)
 
     def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
-        return q - logsumexp(q, axis=0)
+        return jax.nn.log_softmax(q, axis=0)
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         return self.mdp.dynamics
@@ -107,7 +108,7 @@ class PathBackup(AbstractBackup):
         return logsumexp(q, axis=0)
 
     def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
-        return q - logsumexp(q, axis=0)
+        return jax.nn.log_softmax(q, axis=0)
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         r"""$\hat P(s'|s,a) \propto P(s'|s,a)\,e^{r(s,a,s') + \gamma V(s')}$."""

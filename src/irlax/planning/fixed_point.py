@@ -181,8 +181,8 @@ def _complain(solution: Solution, backup: AbstractBackup, settings: Settings) ->
         if backup.mdp.terminal is None:
             raise ValueError("The value has no finite solution: rewards this large overflow. Rescale them.")
         raise ValueError(
-            "The soft fixed point does not exist: at discount = 1 the reward (and the entropy) of going round "
-            "in circles outweighs the way to the end, so values grow without bound "
+            "The soft fixed point does not exist: at discount = 1 the reward and the entropy of going round "
+            "in circles outweigh the way to the end, so values grow without bound "
             f"(no solution that float64 can certify after {steps} Newton steps). Lower the rewards, give a horizon, or "
             "discount."
         )

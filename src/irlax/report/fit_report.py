@@ -7,10 +7,14 @@ import numpy as np
 from scipy.special import entr
 
 from irlax.estimators.tabular.fit import SHOWN_PARAMETERS, TabularFit
+from irlax.estimators.tabular.inference import identified_errors
 from irlax.estimators.tabular.storage import Run
 from irlax.report import plots
+from irlax.report.diagnosis import MOST_PARAMETERS, hidden_part
 from irlax.report.html import Page
 from irlax.report.scene import MOVES, Grid, Scene
+from irlax.rewards import TabularReward
+from irlax.rewards.base import flat
 from irlax.tables import pairs, show
 from irlax.typing import Float, Int
 
@@ -39,7 +43,7 @@ def fit_page(run: Run) -> Page:
         scene = Scene.of(fit, file, i)
         suffix = f", MDP {i + 1} of {len(run.files)}" if len(run.files) > 1 else ""
         page = _occupancies(_policy(_reward(page, scene, suffix), scene, suffix), scene, fit, suffix)
-    page = _convergence(page, fit)
+    page = _convergence(_untold(page, fit, Grid.of(next(iter(run.files)))), fit)
     if parameters and len(first) == 1:
         page = page.heading("Parameters").table(parameters[0])
     return page.heading("How it was made").table(pairs("", run.versions))
@@ -187,6 +191,29 @@ def _posterior(page: Page, fit: TabularFit, samples: Float[np.ndarray, "draws K"
     plots.intervals(axes[0, 0], names, plots.tame(samples).mean(axis=0), low, high, xlabel="parameter")
     page = page.heading("Posterior")
     return _drawn(page, figure, "The posterior of each parameter: its mean and central 95% interval.")
+
+
+def _untold(page: Page, fit: TabularFit, grid: Grid | None) -> Page:
+    """What the data cannot tell: hidden directions, and on a grid the hidden part of the reward and its errors."""
+    if fit.reward.num_parameters > MOST_PARAMETERS or fit.mdp.num_states > MOST_PARAMETERS:
+        return page
+    found = fit.identification()
+    page = page.heading("What the data cannot tell")
+    for table in found.summary().tables:
+        page = page.table(table)
+    if grid is None or not isinstance(fit.reward, TabularReward) or fit.reward.over != "s":
+        return page
+    estimate = flat(fit.reward.parameters)
+    hidden = hidden_part(found, estimate)
+    pictures = {"identified part of the reward": estimate - hidden, "part that no policy reveals": hidden}
+    caption = "The learned reward, split into what the policy reveals and what it cannot."
+    if dict(fit.settings).get("objective") == "likelihood" and fit.converged and fit.log_likelihood is not None:
+        pictures["standard error of the identified part"] = identified_errors(fit)
+        caption += " Standard errors are those of the identified part."
+    figure, axes = _panels(grid, len(pictures))
+    for ax, (title, values) in zip(axes, pictures.items(), strict=True):
+        plots.grid_heatmap(figure, ax, grid.picture(plots.tame(values)), title=title, bar="", marks=grid.board)
+    return _drawn(page, figure, caption)
 
 
 def _convergence(page: Page, fit: TabularFit) -> Page:

@@ -221,6 +221,23 @@ def intervals(
     ax.set_xlabel(xlabel)
 
 
+def link_graph(ax: Any, links: np.ndarray, component: np.ndarray, names: Sequence[str]) -> None:
+    """States on a circle, grouped by component, with a line between those that are linked in one step."""
+    order = np.argsort(component, kind="stable")
+    angle = np.empty(len(order))
+    angle[order] = 2 * np.pi * np.arange(len(order)) / len(order)
+    x, y = np.cos(angle), np.sin(angle)
+    for u, v in np.argwhere(np.triu(links, 1)):
+        ax.plot(x[[u, v]], y[[u, v]], color="#bbbbbb", linewidth=0.8, zorder=1)
+    colours = [COLOURS[int(c) % len(COLOURS)] for c in component]
+    ax.scatter(x, y, s=120, c=colours, zorder=2)
+    for s, name in enumerate(names):
+        ax.annotate(label(name), (1.1 * x[s], 1.1 * y[s]), ha="center", va="center", fontsize=8)
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    ax.margins(0.15)
+
+
 def _pale() -> Any:
     """A scale on which arrows are legible."""
     import matplotlib

@@ -1,5 +1,6 @@
 """The one result of all tabular estimators."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -170,11 +171,21 @@ class TabularFit(eqx.Module):
             self.mdp, self.reward, soft_plan(self.mdp, self.reward.table(self.mdp)), demos=self.experts[0].demos
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write the fit as a folder that `irlax.load` reads; nothing in it can run code."""
+    def save(
+        self,
+        path: str | Path,
+        *,
+        layout: Sequence[str] | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+    ) -> Path:
+        """Write the fit as a folder that `irlax.load` reads; nothing in it can run code.
+
+        A gridworld's `layout`, and names of states and actions, are kept for reports.
+        """
         from irlax.estimators.tabular.storage import save_fit
 
-        return save_fit(self, path)
+        return save_fit(self, path, layout=layout, state_names=state_names, action_names=action_names)
 
     def _parameters(self) -> Table:
         names, estimates = self.reward.parameter_names(), flat(self.reward.parameters)

@@ -21,9 +21,8 @@ from irlax.estimators.tabular.solvers import (
     Iterate,
     Problem,
     Watch,
-    exact_step,
-    steihaug_step,
 )
+from irlax.estimators.tabular.trust_region import exact_step, steihaug_step
 from irlax.mdp import MDP
 from irlax.planning import Plan
 from irlax.precision import scope

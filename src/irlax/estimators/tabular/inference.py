@@ -42,6 +42,15 @@ def parameter_covariance(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Flo
     return covariance(kind, hessian, scores)
 
 
+def identified_errors(fit: "TabularFit") -> Float[np.ndarray, " K"]:
+    """Standard errors of the identified part of each parameter, by the inverse Hessian on what the data see."""
+    _refuse_unless_likelihood(fit)
+    hessian, _ = _curvature_and_scores(fit)
+    curvature, axes = np.linalg.eigh(hessian)
+    seen = curvature > 1e-10 * max(curvature.max(initial=0.0), 1e-300)
+    return np.sqrt(((axes[:, seen] ** 2) / curvature[seen]).sum(axis=1))
+
+
 def _clusters(fit: "TabularFit", cluster: Cluster) -> np.ndarray:
     episodes, offset = [], 0
     for demos in _all_demos(fit):

@@ -1,0 +1,88 @@
+"""What can be learned in an MDP before there are any data: linked states and identifiability."""
+
+from typing import Any
+
+import numpy as np
+
+from irlax.analysis import cao_state_only, identify, kim_coverings, linked, linked_components
+from irlax.analysis.identifiability import Identification
+from irlax.mdp.files import MDPFile
+from irlax.planning import soft_plan
+from irlax.report import plots
+from irlax.report.html import Page
+from irlax.report.scene import Grid
+from irlax.rewards import AbstractReward
+from irlax.tables import Summary, Table, pairs, show
+
+#: A link graph with more states than this is a ball of wool.
+MOST_NODES = 60
+#: The width of a drawing, in inches.
+WIDTH = 7.0
+#: The map from parameters to log policy is worked out for up to so many of them.
+MOST_PARAMETERS = 2500
+
+
+def diagnose(file: MDPFile, reward: AbstractReward) -> Summary:
+    """Facts about an MDP, its linked states, and what a policy would reveal of `reward`."""
+    mdp = file.mdp
+    component = linked_components(mdp)
+    count = int(component.max()) + 1
+    deterministic = all(np.all(matrix.data > 1 - 1e-12) for matrix in mdp.dynamics.to_scipy())
+    facts: list[tuple[str, Any]] = [
+        ("states", mdp.num_states),
+        ("actions", mdp.num_actions),
+        ("discount", float(mdp.discount)),
+        ("horizon", mdp.horizon or "infinite"),
+        ("deterministic", deterministic),
+        ("absorbing states", int(mdp.absorbing.sum())),
+        ("linked components", count),
+        ("decomposable", count == 1),
+    ]
+    tables = [pairs("The MDP", facts)]
+    if mdp.mask is None and mdp.num_states <= 500:
+        tests = [cao_state_only(mdp)] + ([kim_coverings(mdp)] if deterministic else [])
+        rows = [(test.name, test.rank, test.needed, test.passes) for test in tests]
+        tables.append(Table(("published condition", "rank", "needed", "holds"), rows))
+    bound = reward.bind(mdp)
+    if bound.num_parameters > MOST_PARAMETERS:
+        return Summary(tables)
+    nothing = soft_plan(mdp, np.zeros(mdp.num_states))
+    found = identify(mdp, bound, nothing)
+    return Summary((*tables, *found.summary().tables))
+
+
+def diagnosis_page(file: MDPFile, reward: AbstractReward) -> Page:
+    """The diagnosis as one page, with the linked components drawn."""
+    summary = diagnose(file, reward)
+    mdp, component = file.mdp, linked_components(file.mdp)
+    count = int(component.max()) + 1
+    page = Page(
+        "What can be learned here",
+        "Before there are any demonstrations: which rewards this MDP lets a policy reveal, and which it hides.",
+    )
+    for table in summary.tables:
+        page = page.table(table)
+    page = page.heading("Linked states").text(
+        "Two states are linked if some state can be followed by either, or by a chain of such pairs. Where all are "
+        "linked and moves are certain, a policy reveals a state-only reward up to a constant; else one constant for "
+        "each component stays hidden."
+    )
+    grid = Grid.of(file)
+    if grid is not None:
+        figure, axes = plots.blank(1, width=WIDTH, height=WIDTH * grid.shape[0] / grid.shape[1] + 0.4)
+        shown = component.astype(float)
+        plots.grid_heatmap(figure, axes[0, 0], grid.picture(shown), title="linked component", marks=grid.board)
+        return page.figure(figure, f"Cells of the same colour are linked: {show(count)} in all.")
+    if mdp.num_states > MOST_NODES:
+        return page
+    figure, axes = plots.blank(1, width=6.0, height=5.0)
+    names = file.state_names or tuple(f"s{s}" for s in range(mdp.num_states))
+    plots.link_graph(axes[0, 0], linked(mdp, 1), component, names)
+    return page.figure(figure, "A line joins states that are 1-step linked; colours are components.")
+
+
+def hidden_part(found: Identification, parameters: np.ndarray) -> np.ndarray:
+    """The component of the parameters that lies in the directions which no policy reveals."""
+    part = found.null_basis.T @ (found.null_basis @ parameters)
+    # What is zero but for rounding would be drawn as if it were something.
+    return np.where(np.abs(part) > 1e-9 * np.abs(parameters).max(initial=0.0), part, 0.0)
