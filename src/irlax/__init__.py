@@ -37,6 +37,7 @@ from irlax.estimators.tabular import (
     Newton,
     Normal,
     compare_nested,
+    cross_validate,
     predictive_policy,
 )
 from irlax.estimators.tabular import load_fit as load
@@ -87,6 +88,7 @@ __all__ = [
     "causal_entropy",
     "compare_nested",
     "conditional_entropy",
+    "cross_validate",
     "envs",
     "epic_distance",
     "expected_return",

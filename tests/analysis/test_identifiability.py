@@ -115,6 +115,20 @@ def test_what_these_data_leave_open_is_reported_apart():
     assert "3 more" in found.line()
 
 
+@pytest.mark.parametrize("horizon", [None, 6])
+def test_many_parameters_are_searched_by_products_alone(monkeypatch, horizon):
+    env = ix.envs.Gridworld.open(6, 8, bump="unavailable", horizon=horizon)
+    plan = ix.soft_plan(env.mdp, np.random.default_rng(0).normal(size=48))
+    dense = ix.identify(env.mdp, ix.TabularReward("s"), plan)
+    monkeypatch.setattr("irlax.analysis.identifiability.LARGE", 10)
+    monkeypatch.setattr("irlax.analysis.identifiability.MOST_NULL", 5)
+    by_products = ix.identify(env.mdp, ix.TabularReward("s"), plan)
+    assert by_products.null_dim == dense.null_dim == 2
+    # The same space, in whatever basis.
+    projected = by_products.null_basis @ dense.null_basis.T @ dense.null_basis
+    np.testing.assert_allclose(projected, by_products.null_basis, atol=1e-5)
+
+
 def test_undiscounted_proper_problems_are_covered():
     env = ix.envs.Gridworld(["S..", "..G"], ends=True, step_reward=-2.0, goal_reward=0.0, discount=1.0)
     found = ix.identify(env.mdp, ix.TabularReward("s"), ix.soft_plan(env.mdp, env.reward))

@@ -158,3 +158,23 @@ def test_weighted_episodes_count_in_scores_and_curvature_alike():
     ]
     np.testing.assert_allclose(*errors, rtol=1e-6)
     assert Expert.of(mdp, weighted, None, "auto").weight == 80
+
+
+def test_cross_validation_scores_episodes_that_were_not_learned_from():
+    mdp, features, demos = panel(num=20)
+    estimator, reward = ix.MCEIRL(objective="likelihood", l2=0.01), ix.LinearReward(features)
+    scores = ix.cross_validate(estimator, mdp, reward, demos, folds=4)
+    folds = np.random.default_rng(0).permutation(20) % 4
+    fit = estimator.fit(mdp, reward, demos.select(folds != 0))
+    held_out = demos.select(folds == 0)
+    expected = np.log(fit.policy)[held_out.times, held_out.states, held_out.actions].mean()
+    np.testing.assert_allclose(scores[0], expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="needs as many episodes"):
+        ix.cross_validate(estimator, mdp, reward, demos, folds=21)
+
+
+def test_a_summary_of_a_likelihood_fit_has_standard_errors():
+    fit, _ = fitted()
+    table = fit.summary().tables[0]
+    assert table.columns == ("parameter", "estimate", "s.e.", "z", "feature gap")
+    np.testing.assert_allclose([row[2] for row in table.rows], fit.standard_errors())

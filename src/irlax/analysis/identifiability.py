@@ -241,9 +241,14 @@ def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: D
 
     product = jax.jit(lambda v: jax.vjp(log_policy, theta)[1](jax.jvp(log_policy, (theta,), (v,))[1])[0])
     num = len(theta)
-    gram: Any = LinearOperator((num, num), matvec=lambda v: np.asarray(product(jnp.asarray(v.ravel()))))  # type: ignore[call-arg]
+
+    def apply(v: np.ndarray) -> np.ndarray:
+        # SciPy tries the operator on small integers first.
+        return np.asarray(product(jnp.asarray(v.ravel(), float)))
+
+    gram: Any = LinearOperator((num, num), matvec=apply)  # type: ignore[call-arg]
     largest = float(eigsh(gram, k=1, which="LA", return_eigenvectors=False)[0])
-    found, vectors = eigsh(gram, k=MOST_NULL, which="SA", tol=0, ncv=8 * MOST_NULL, maxiter=200 * MOST_NULL)
+    found, vectors = eigsh(gram, k=MOST_NULL, which="SA", tol=0, ncv=min(num, 8 * MOST_NULL), maxiter=200 * MOST_NULL)
     null = vectors[:, found < RANK_TOLERANCE * max(largest, 1.0)].T
     paid = [np.asarray(jax.jvp(folded, (unravel(theta),), (unravel(jnp.asarray(v)),))[1]).ravel() for v in null]
     kinds = tuple(

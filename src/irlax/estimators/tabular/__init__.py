@@ -2,6 +2,7 @@
 
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
+from irlax.estimators.tabular.cross_validation import cross_validate
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.inference import compare_nested
 from irlax.estimators.tabular.maxent import MaxEntIRL
@@ -22,6 +23,7 @@ __all__ = [
     "Normal",
     "TabularFit",
     "compare_nested",
+    "cross_validate",
     "load_fit",
     "predictive_policy",
 ]

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 import equinox as eqx
 import numpy as np
 
+from irlax import checks
+from irlax.demos import Demonstrations
 from irlax.estimators.base import UnfinishedWarning
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import total_log_likelihood
+from irlax.mdp import MDP
+from irlax.precision import scope
 from irlax.rewards import AbstractReward
+from irlax.typing import Float
 
 if TYPE_CHECKING:
     from irlax.estimators.tabular.mce import MCEIRL
@@ -44,13 +49,13 @@ def chosen_l2(
     return CANDIDATES[best], float(scores[best] / num_choices)
 
 
-def _folds(expert: Expert) -> np.ndarray:
+def _folds(expert: Expert, folds: int = FOLDS) -> np.ndarray:
     """A fold for each episode, at random but always the same."""
     assert expert.demos is not None
     num = expert.demos.num_episodes
-    if num < FOLDS:
-        raise ValueError(f"`l2='cv'` needs at least {FOLDS} episodes to hold some out, but there are {num}.")
-    return np.random.default_rng(0).permutation(num) % FOLDS
+    if num < folds:
+        raise ValueError(f"Cross-validation in {folds} folds needs as many episodes, but there are {num}.")
+    return np.random.default_rng(0).permutation(num) % folds
 
 
 def _part(expert: Expert, episodes: np.ndarray) -> Expert:
@@ -59,3 +64,23 @@ def _part(expert: Expert, episodes: np.ndarray) -> Expert:
     weights = expert.demos.weights * episodes
     demos = eqx.tree_at(lambda demos: demos.weights, expert.demos, weights)
     return eqx.tree_at(lambda expert: (expert.demos, expert.weight), expert, (demos, float(weights.sum())))
+
+
+def cross_validate(
+    estimator: "MCEIRL", mdp: MDP, reward: AbstractReward, demos: Demonstrations, *, folds: int = FOLDS
+) -> Float[np.ndarray, " folds"]:
+    """The held-out log likelihood a choice in each fold of episodes, each learned from the other folds.
+
+    Compare rewards, penalties or objectives by its mean; the same episodes are in the same folds every time.
+    """
+    checks.count("folds", folds, 2)
+    with scope():
+        expert = Expert.of(mdp, demos, None, estimator.start)
+    parts = _folds(expert, folds)
+    scores = []
+    for fold in range(folds):
+        training, held_out = _part(expert, parts != fold), _part(expert, parts == fold)
+        fit = estimator.fit(mdp, reward, training.demos)
+        weights = np.repeat(held_out.demos.weights, demos.lengths) if held_out.demos is not None else np.zeros(0)
+        scores.append(total_log_likelihood(fit.plan, held_out) / weights.sum())
+    return np.array(scores)

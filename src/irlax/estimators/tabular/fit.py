@@ -194,10 +194,19 @@ class TabularFit(eqx.Module):
             columns += ["sd", "2.5%", "97.5%"]
             low, high = np.quantile(self.samples, [0.025, 0.975], axis=0)
             cells += [self.samples.std(axis=0, ddof=1).tolist(), low.tolist(), high.tolist()]
+        if self._has_standard_errors:
+            columns += ["s.e.", "z"]
+            errors = self.standard_errors()
+            cells += [errors.tolist(), (estimates / np.where(errors > 0, errors, np.nan)).tolist()]
         if self.feature_gap is not None:
             columns.append("feature gap")
             cells.append([float(gap) for gap in self.feature_gap])
         return Table(columns, list(zip(*cells, strict=True)), title=f"{self.method}: {type(self.reward).__name__}")
+
+    @property
+    def _has_standard_errors(self) -> bool:
+        likelihood = dict(self.settings).get("objective") == "likelihood"
+        return likelihood and self.converged and self.log_likelihood is not None
 
     def _facts(self) -> Table:
         rows: list[tuple[str, Any]] = [("status", self.status.value), *self.settings]
