@@ -242,14 +242,23 @@ def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: D
     product = jax.jit(lambda v: jax.vjp(log_policy, theta)[1](jax.jvp(log_policy, (theta,), (v,))[1])[0])
     num = len(theta)
 
-    def apply(v: np.ndarray) -> np.ndarray:
-        # SciPy tries the operator on small integers first.
-        return np.asarray(product(jnp.asarray(v.ravel(), float)))
+    null, smallest = np.zeros((0, num)), []
 
+    def apply(v: np.ndarray) -> np.ndarray:
+        # SciPy tries the operator on small integers first. Directions already found are lifted out of the way: Lanczos
+        # sees a repeated eigenvalue once.
+        v = np.asarray(v, float).ravel()
+        return np.asarray(product(jnp.asarray(v))) + lift * (null.T @ (null @ v))
+
+    lift = 0.0
     gram: Any = LinearOperator((num, num), matvec=apply)  # type: ignore[call-arg]
-    largest = float(eigsh(gram, k=1, which="LA", return_eigenvectors=False)[0])
-    found, vectors = eigsh(gram, k=MOST_NULL, which="SA", tol=0, ncv=min(num, 8 * MOST_NULL), maxiter=200 * MOST_NULL)
-    null = vectors[:, found < RANK_TOLERANCE * max(largest, 1.0)].T
+    lift = largest = float(eigsh(gram, k=1, which="LA", return_eigenvectors=False)[0])
+    while len(null) < MOST_NULL:
+        value, vector = eigsh(gram, k=1, which="SA", ncv=min(num, 60), maxiter=100 * num)
+        smallest.append(value[0])
+        if value[0] > RANK_TOLERANCE * max(largest, 1.0):
+            break
+        null = np.vstack([null, vector.T])
     paid = [np.asarray(jax.jvp(folded, (unravel(theta),), (unravel(jnp.asarray(v)),))[1]).ravel() for v in null]
     kinds = tuple(
         "no effect"
@@ -261,7 +270,8 @@ def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: D
     )
     if demos is not None:
         warnings.warn("With this many parameters, what the data leave open is not computed.", stacklevel=3)
-    singular = np.sqrt(np.maximum(np.concatenate([[largest], found[::-1]]), 0))
+    seen = [value for value in smallest if value > RANK_TOLERANCE * max(largest, 1.0)]
+    singular = np.sqrt([largest, *seen])
     return Identification(null, kinds, singular, tuple(reward.parameter_names()), reward.is_linear)
 
 
