@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import irlax as ix
-from irlax.analysis import cao_state_only, cao_two_environments, kim_coverings, linked, rolland_experts
+from irlax.analysis import cao_state_only, cao_two_environments, kim_aperiodic, linked, rolland_experts
 
 
 def literal_links(mdp):
@@ -88,9 +88,20 @@ def test_two_environments_identify_what_one_does_not(seed):
     assert not rolland_experts([one])
 
 
-def test_the_period_decides_for_deterministic_state_only_rewards():
-    assert not kim_coverings(ring(6, stay=False))
-    assert kim_coverings(ring(5, stay=False))
-    assert kim_coverings(ring(6, stay=True))
+def test_the_period_decides_for_deterministic_state_only_rewards_over_a_long_horizon():
+    outcomes = set()
+    for mdp in [ring(6, stay=False), ring(5, stay=False), ring(6, stay=True)] + [
+        ix.envs.RandomMDP(4, 2, branching=1, seed=seed).mdp for seed in range(30)
+    ]:
+        try:
+            passes = bool(kim_aperiodic(mdp))
+        except ValueError as error:
+            assert "strongly connected" in str(error)
+            continue
+        long = mdp.replace(horizon=20)
+        found = ix.identify(long, ix.TabularReward("s"), ix.soft_plan(long, np.zeros(mdp.num_states)))
+        assert (found.null_dim == 1) == passes
+        outcomes.add(passes)
+    assert outcomes == {True, False}
     with pytest.raises(ValueError, match="deterministic"):
-        kim_coverings(ix.envs.RandomMDP(4, 2).mdp)
+        kim_aperiodic(ix.envs.RandomMDP(4, 2).mdp)

@@ -37,14 +37,14 @@ def test_small_problems_without_a_grid_have_a_link_graph_with_escaped_names(tmp_
 
 
 def test_the_command_prints_and_writes(tmp_path):
-    env = ix.envs.RandomMDP(5, 2, branching=1)
+    env = ix.envs.TwoStateCycle(self_loops=True)
     path = saved(tmp_path, env)
     ended = irlax("diagnose", path, "--out", tmp_path / "page.html")
     assert ended.code == 0
     assert "decomposable" in ended.out and "Kim et al. 2021" in ended.out
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
-    np.save(tmp_path / "f.npy", np.ones((5, 2, 1)))
-    assert "1 of 1" not in irlax("diagnose", path, "--features", tmp_path / "f.npy").out
+    np.save(tmp_path / "f.npy", np.ones((2, 2, 1)))
+    assert "0 of 1 dimensions" in irlax("diagnose", path, "--features", tmp_path / "f.npy").out
     wrong = irlax("diagnose", path, "--reward", "ssa")
     assert wrong.code == 2
     assert len(wrong.err.strip().splitlines()) == 1

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from irlax import checks
 from irlax.mdp import MDP
@@ -84,21 +84,20 @@ def rolland_experts(mdps: Sequence[MDP], features: Any = None) -> RankTest:
     return RankTest("Rolland et al. 2022", int(np.linalg.matrix_rank(system)), unknowns - int(has_constant))
 
 
-def kim_coverings(mdp: MDP) -> RankTest:
-    """Kim et al. (2021): with deterministic transitions a state-only reward is identified up to a constant if and
-    only if the graph of the dynamics is strongly connected and aperiodic (coverable); the rank is that of the
-    period: 1 means aperiodic.
+def kim_aperiodic(mdp: MDP) -> RankTest:
+    """Kim et al. (2021): with deterministic transitions whose graph is strongly connected, the time-dependent policies
+    of a finite horizon that is long enough reveal a state-only reward up to a constant if and only if the graph is
+    aperiodic. (One stationary policy reveals less: see `is_decomposable`.)
     """
     matrices = mdp.dynamics.to_scipy()
     if any(np.any((matrix.data > 0) & (matrix.data < 1 - 1e-12)) for matrix in matrices):
         raise ValueError("The condition of Kim et al. is about deterministic transitions.")
     available = np.asarray(mdp.available)
     edges = sp.csr_array(sum(sp.diags_array(available[:, a].astype(float)) @ m for a, m in enumerate(matrices)))
-    forward = breadth_first_order(edges, 0, return_predecessors=False)
-    backward = breadth_first_order(sp.csr_array(edges.T), 0, return_predecessors=False)
-    if len(forward) < mdp.num_states or len(backward) < mdp.num_states:
-        return RankTest("Kim et al. 2021", 0, 1)
-    return RankTest("Kim et al. 2021", int(_period(edges) == 1), 1)
+    edges.eliminate_zeros()
+    if connected_components(edges, connection="strong", return_labels=False) > 1:
+        raise ValueError("The condition of Kim et al. is about strongly connected graphs, which this is not.")
+    return RankTest("Kim et al. 2021, long finite horizon", int(_period(edges) == 1), 1)
 
 
 def _period(edges: sp.csr_array) -> int:

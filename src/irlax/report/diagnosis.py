@@ -1,10 +1,11 @@
 """What can be learned in an MDP before there are any data: linked states and identifiability."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
-from irlax.analysis import cao_state_only, identify, kim_coverings, linked, linked_components
+from irlax.analysis import cao_state_only, identify, kim_aperiodic, linked, linked_components
 from irlax.analysis.identifiability import Identification
 from irlax.mdp.files import MDPFile
 from irlax.planning import soft_plan
@@ -40,7 +41,10 @@ def diagnose(file: MDPFile, reward: AbstractReward) -> Summary:
     ]
     tables = [pairs("The MDP", facts)]
     if mdp.mask is None and mdp.num_states <= 500:
-        tests = [cao_state_only(mdp)] + ([kim_coverings(mdp)] if deterministic else [])
+        tests = [cao_state_only(mdp)]
+        with contextlib.suppress(ValueError):
+            # It speaks of deterministic, strongly connected problems alone.
+            tests.append(kim_aperiodic(mdp))
         rows = [(test.name, test.rank, test.needed, test.passes) for test in tests]
         tables.append(Table(("published condition", "rank", "needed", "holds"), rows))
     bound = reward.bind(mdp)
