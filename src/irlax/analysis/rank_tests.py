@@ -85,9 +85,10 @@ def rolland_experts(mdps: Sequence[MDP], features: Any = None) -> RankTest:
 
 
 def kim_aperiodic(mdp: MDP) -> RankTest:
-    """Kim et al. (2021): with deterministic transitions whose graph is strongly connected, the time-dependent policies
-    of a finite horizon that is long enough reveal a state-only reward up to a constant if and only if the graph is
-    aperiodic. (One stationary policy reveals less: see `is_decomposable`.)
+    """Kim et al. (2021): aperiodic, deterministic, strongly connected problems reveal a state-only reward.
+
+    The time-dependent policies of a finite horizon that is long enough then do so up to a constant, and if the
+    graph has a period they do not. One stationary policy reveals less: see `is_decomposable`.
     """
     matrices = mdp.dynamics.to_scipy()
     if any(np.any((matrix.data > 0) & (matrix.data < 1 - 1e-12)) for matrix in matrices):
