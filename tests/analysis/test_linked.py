@@ -105,3 +105,17 @@ def test_the_period_decides_for_deterministic_state_only_rewards_over_a_long_hor
     assert outcomes == {True, False}
     with pytest.raises(ValueError, match="deterministic"):
         kim_aperiodic(ix.envs.RandomMDP(4, 2).mdp)
+
+
+@pytest.mark.parametrize("with_constant", [False, True])
+def test_with_features_one_expert_may_do_and_collinear_ones_never(with_constant):
+    rng = np.random.default_rng(0)
+    mdp = ix.envs.RandomMDP(5, 3, seed=1).mdp
+    features = rng.normal(size=(5, 3, 3))
+    if with_constant:
+        features[..., 2] = 1.0
+    assert rolland_experts([mdp], features)
+    found = ix.identify(mdp, ix.LinearReward(features), ix.soft_plan(mdp, np.zeros(5)))
+    assert found.kinds == (("constant",) if with_constant else ())
+    features[..., 1] = 2 * features[..., 0]
+    assert not rolland_experts([mdp, ix.envs.RandomMDP(5, 3, seed=2).mdp], features)

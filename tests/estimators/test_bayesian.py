@@ -11,7 +11,7 @@ from scipy.stats import binom, kstest
 
 import irlax as ix
 from irlax.estimators.base import Status, UnfinishedWarning
-from irlax.estimators.tabular import bayesian
+from irlax.estimators.tabular import chains
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
 from irlax.estimators.tabular.chains import Diagnosis, effective_sample_size, split_r_hat
 from irlax.estimators.tabular.fitting import matched
@@ -111,7 +111,7 @@ def test_the_key_decides_the_draws(fit, demos):
 
 
 def test_chains_that_do_not_mix_are_reported(demos, monkeypatch):
-    monkeypatch.setattr(bayesian, "LARGEST_R_HAT", 0.9)
+    monkeypatch.setattr(chains, "LARGEST_R_HAT", 0.9)
     with pytest.warns(UnfinishedWarning, match="r-hat is 1.0"):
         fit = SHORT.fit(as_mdp(ENDLESS), ix.LinearReward(ONE_FEATURE), demos, key=jax.random.key(0))
     assert fit.status is Status.STALLED

@@ -331,7 +331,7 @@ def chosen(solver: SolverName | AbstractSolver, *, linear: bool, num_parameters:
         return SOLVERS[checks.one_of("solver", solver, ("auto", *SOLVERS))]()
     if not linear:
         return Adam()
-    return Newton() if num_parameters <= 50 else LBFGS()
+    return Newton() if num_parameters <= 200 else LBFGS()
 
 
 def _trust_region_step(
