@@ -178,3 +178,16 @@ def test_a_summary_of_a_likelihood_fit_has_standard_errors():
     table = fit.summary().tables[0]
     assert table.columns == ("parameter", "estimate", "s.e.", "z", "feature gap")
     np.testing.assert_allclose([row[2] for row in table.rows], fit.standard_errors())
+
+
+def test_a_penalty_steadies_estimates_and_identifies_nothing():
+    """Penalised errors are the spread of penalised estimates: here, of a bootstrap; hidden directions stay hidden."""
+    mdp, features, demos = panel()
+    fit = ix.MCEIRL(objective="likelihood", l2=0.2).fit(mdp, ix.LinearReward(features), demos)
+    errors = fit.standard_errors("sandwich", cluster="episode")
+    draws = fit.bootstrap(num=400, key=jax.random.key(0))
+    np.testing.assert_allclose(draws.std(axis=0, ddof=1), errors, rtol=0.15)
+    plain = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), demos)
+    assert np.all(fit.standard_errors() < plain.standard_errors())
+    table = ix.MCEIRL(objective="likelihood", l2=0.2).fit(mdp, ix.TabularReward("s"), demos)
+    assert np.isnan(table.standard_errors()).all()

@@ -13,30 +13,50 @@ from scipy.special import chdtrc, ndtri
 
 from irlax import checks
 from irlax.tables import Table
-from irlax.typing import Float
+from irlax.typing import Bool, Float
 
 Kind = Literal["hessian", "opg", "sandwich"]
 KINDS = ("hessian", "opg", "sandwich")
 
 
 def covariance(
-    kind: Kind, hessian: Float[np.ndarray, "K K"], scores: Float[np.ndarray, "n K"]
+    kind: Kind, hessian: Float[np.ndarray, "K K"], scores: Float[np.ndarray, "n K"], penalty: float = 0.0
 ) -> Float[np.ndarray, "K K"]:
-    """The covariance of the estimates; NaN in every parameter that is not identified."""
+    """The covariance of the estimates; NaN in every parameter that is not identified.
+
+    `penalty` is what a quadratic penalty added to each second derivative. It steadies the estimates, but reveals
+    nothing: what the data do not identify stays so. Its bias is not in these errors.
+    """
     checks.one_of("kind", kind, KINDS)
     outer = scores.T @ scores
-    bread = hessian if kind != "opg" else outer
-    # In units of the curvature itself, so that the scale of a feature does not decide what is identified.
-    units = np.sqrt(np.maximum(np.diag(bread), 0))
-    units = np.where(units > 0, units, 1.0)
-    curvature, axes = np.linalg.eigh(bread / np.outer(units, units))
-    seen = curvature > 1e-10 * max(curvature.max(initial=0.0), 1e-300)
-    inverse = (axes[:, seen] / curvature[seen]) @ axes[:, seen].T / np.outer(units, units)
-    result = inverse @ outer @ inverse if kind == "sandwich" else inverse
-    hidden = np.abs(axes[:, ~seen]).max(axis=1, initial=0.0) > 1e-5
+    bread, meat = (outer if kind == "opg" else hessian), (hessian if kind == "hessian" else outer)
+    inverse, hidden = _inverse_where_seen(bread, penalty)
+    result = inverse @ meat @ inverse
     result[hidden, :] = np.nan
     result[:, hidden] = np.nan
     return result
+
+
+def _inverse_where_seen(
+    curvature: Float[np.ndarray, "K K"], penalty: float
+) -> tuple[Float[np.ndarray, "K K"], Bool[np.ndarray, " K"]]:
+    """(curvature + penalty)⁻¹ on the directions that the data see, and the parameters that others touch."""
+    # In units of the curvature itself, so that the scale of a feature does not decide what is identified.
+    units = np.sqrt(np.maximum(np.diag(curvature), 0))
+    units = np.where(units > 0, units, 1.0)
+    scaled = curvature / np.outer(units, units)
+    sizes, axes = np.linalg.eigh(scaled)
+    seen = sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
+    basis = axes[:, seen]
+    inner = basis.T @ (scaled + np.diag(penalty / units**2)) @ basis
+    inverse = basis @ np.linalg.solve(inner, basis.T) / np.outer(units, units)
+    return inverse, np.abs(axes[:, ~seen]).max(axis=1, initial=0.0) > 1e-5
+
+
+def identified_part_errors(hessian: Float[np.ndarray, "K K"], penalty: float = 0.0) -> Float[np.ndarray, " K"]:
+    """Standard errors of the part of each parameter that the data see, by the inverse Hessian."""
+    inverse, _ = _inverse_where_seen(hessian, penalty)
+    return np.sqrt(np.diag(inverse @ hessian @ inverse))
 
 
 def summed_by(scores: Float[np.ndarray, "n K"], cluster: np.ndarray) -> Float[np.ndarray, "clusters K"]:

@@ -9,7 +9,13 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks
-from irlax.analysis.standard_errors import Kind, covariance, likelihood_ratio_test, summed_by
+from irlax.analysis.standard_errors import (
+    Kind,
+    covariance,
+    identified_part_errors,
+    likelihood_ratio_test,
+    summed_by,
+)
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.estimators.tabular.solvers import Flattening
@@ -34,21 +40,19 @@ def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np
 def parameter_covariance(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np.ndarray, "K K"]:
     """The covariance of the estimates by one of the three estimators."""
     _refuse_unless_likelihood(fit)
-    hessian, scores = _curvature_and_scores(fit)
+    hessian, scores, penalty = _curvature_and_scores(fit)
     if kind == "hessian" and cluster is not None:
         raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
     if cluster is not None:
         scores = summed_by(scores, _clusters(fit, cluster))
-    return covariance(kind, hessian, scores)
+    return covariance(kind, hessian, scores, penalty)
 
 
 def identified_errors(fit: "TabularFit") -> Float[np.ndarray, " K"]:
     """Standard errors of the identified part of each parameter, by the inverse Hessian on what the data see."""
     _refuse_unless_likelihood(fit)
-    hessian, _ = _curvature_and_scores(fit)
-    curvature, axes = np.linalg.eigh(hessian)
-    seen = curvature > 1e-10 * max(curvature.max(initial=0.0), 1e-300)
-    return np.sqrt(((axes[:, seen] ** 2) / curvature[seen]).sum(axis=1))
+    hessian, _, penalty = _curvature_and_scores(fit)
+    return identified_part_errors(hessian, penalty)
 
 
 def _clusters(fit: "TabularFit", cluster: Cluster) -> np.ndarray:
@@ -81,8 +85,8 @@ def _refuse_unless_likelihood(fit: "TabularFit") -> None:
         raise ValueError(f"The fit {fit.status.value}, so it has no standard errors.")
 
 
-def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], Float[np.ndarray, "n K"]]:
-    """The Hessian of minus the total (penalised) log likelihood, and the score of each observed choice."""
+def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], Float[np.ndarray, "n K"], float]:
+    """The Hessian of minus the total log likelihood, the score of each observed choice, and the penalty's curvature."""
     theta = flat(fit.reward.parameters)
     penalty = float(dict(fit.settings).get("l2", 0.0))
     total = np.zeros((len(theta), len(theta)))
@@ -103,8 +107,9 @@ def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], 
             scores.append(weight[:, None] * slopes[_places(seen, demos, expert.mdp)])
             episodes = demos.weights.sum()
             curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
-            total += episodes * (curvature + penalty * np.eye(len(theta)))
-    return (total + total.T) / 2, np.concatenate(scores)
+            total += episodes * curvature
+    episodes = sum(demos.weights.sum() for demos in _all_demos(fit))
+    return (total + total.T) / 2, np.concatenate(scores), float(penalty * episodes)
 
 
 def _places(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
