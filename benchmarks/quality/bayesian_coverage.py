@@ -4,7 +4,8 @@
 
 draws rewards from each prior, demonstrations from each reward, and draws from each posterior; the rank of the
 truth among the latter is uniform exactly if prior, likelihood and sampler fit together (Talts et al. 2018).
-Writes benchmarks/results/bayesian_coverage.json.
+Writes benchmarks/results/bayesian_coverage.json, or, with `--seed N`, bayesian_coverage_seed_N.json: the same problem
+with other truths and other demonstrations. Both priors see the same random numbers, so their figures go together.
 """
 
 import argparse
@@ -34,21 +35,24 @@ PRIORS = {
 }
 
 
-def calibrated(name, num_datasets):
+def calibrated(name, num_datasets, seed):
     """Ranks in [0, 1] of the true parameters, one row for each data set, and how the chains did."""
     prior, draw = PRIORS[name]
     rng = np.random.default_rng(0)
     features = rng.normal(size=(NUM_STATES, NUM_ACTIONS, NUM_FEATURES)) / 2
     mdp = ix.envs.RandomMDP(NUM_STATES, NUM_ACTIONS, discount=DISCOUNT, seed=0).mdp
+    rng = np.random.default_rng(seed) if seed else rng
+    first_key = seed * 1_000_000
     ranks, fits, seconds = [], [], []
     for i in range(num_datasets):
         truth = draw(rng)
         expert = ix.soft_plan(mdp, features @ truth)
-        demos = ix.rollout(mdp, expert, num=EPISODES, length=LENGTH, key=jax.random.key(2 * i))
+        demos = ix.rollout(mdp, expert, num=EPISODES, length=LENGTH, key=jax.random.key(first_key + 2 * i))
         began = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnfinishedWarning)
-            fit = BayesianIRL(prior=prior).fit(mdp, ix.LinearReward(features), demos, key=jax.random.key(2 * i + 1))
+            key = jax.random.key(first_key + 2 * i + 1)
+            fit = BayesianIRL(prior=prior).fit(mdp, ix.LinearReward(features), demos, key=key)
         seconds.append(time.perf_counter() - began)
         ranks.append((fit.samples < truth).mean(axis=0))
         fits.append(fit)
@@ -102,15 +106,19 @@ def commit():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", type=int, default=200)
-    num_datasets = parser.parse_args().datasets
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    num_datasets, seed = given.datasets, given.seed
+    at_start = commit()
     results = {}
     for name in PRIORS:
-        results[name] = figures(*calibrated(name, num_datasets))
+        results[name] = figures(*calibrated(name, num_datasets, seed))
         print(name, json.dumps(results[name], indent=2), flush=True)
     estimator = BayesianIRL()
     record = {
-        "command": f"python benchmarks/quality/bayesian_coverage.py --datasets {num_datasets}",
-        "commit": commit(),
+        "command": f"python benchmarks/quality/bayesian_coverage.py --datasets {num_datasets}"
+        + (f" --seed {seed}" if seed else ""),
+        "commit": at_start,
         "machine": machine(),
         "problem": {
             "states": NUM_STATES,
@@ -127,7 +135,7 @@ def main():
         },
         "figures": results,
     }
-    target = ROOT / "benchmarks" / "results" / "bayesian_coverage.json"
+    target = ROOT / "benchmarks" / "results" / f"bayesian_coverage{f'_seed_{seed}' if seed else ''}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(record, indent=2) + "\n")
 
