@@ -40,6 +40,42 @@ def merge_repeated(
     return _padded(flat, num_states, num_actions)
 
 
+def shared_successors(
+    successors: Int[np.ndarray, "S A B"],
+    probs: Float[np.ndarray, "S A B"],
+    available: Bool[np.ndarray, "S A"] | None,
+) -> tuple[Int[np.ndarray, "S 1 C"], Float[np.ndarray, "S A C"]] | None:
+    """The same dynamics with one list of next states for all actions of a state, or None if that takes more room."""
+    num_states, num_actions, width = probs.shape
+    exists = np.ones((num_states, num_actions), bool) if available is None else available
+    listed = ((probs > 0) & exists[..., None]).reshape(num_states, -1)
+    first = np.argmax(listed, axis=1)[:, None]
+    flat = successors.reshape(num_states, -1)
+    flat = np.where(listed, flat, np.take_along_axis(flat, first, axis=1))
+    order = np.argsort(flat, axis=1, kind="stable")
+    in_order = np.take_along_axis(flat, order, axis=1)
+    ranks = np.zeros(flat.shape, np.int64)
+    np.cumsum(np.diff(in_order, axis=1) > 0, axis=1, out=ranks[:, 1:])
+    shared_width = int(ranks.max()) + 1
+    # Bytes that a backup and a push move for each state: probabilities, indices, and what is looked up.
+    if shared_width * (8 * num_actions + 20) > width * num_actions * 24:
+        return None
+    together = np.repeat(np.arange(num_states)[:, None], shared_width, axis=1)
+    np.put_along_axis(together, ranks, in_order, axis=1)
+    rank = np.empty_like(ranks)
+    np.put_along_axis(rank, order, ranks, axis=1)
+    weight = np.where(listed, probs.reshape(num_states, -1), 0)
+    spread = np.zeros((num_states, num_actions, shared_width))
+    each_state, each_action = np.ogrid[:num_states, :num_actions]
+    for b in range(width):
+        # Successors of one state and action differ, so no cell is met twice.
+        place = rank.reshape(probs.shape)[..., b]
+        spread[each_state, each_action, place] += weight.reshape(probs.shape)[..., b]
+    # An action that does not exist needs a row of probabilities all the same; nobody reads it.
+    spread[~exists] = np.eye(shared_width)[0]
+    return together[:, None], spread
+
+
 def successors_from_scipy(
     matrices: list[sp.csr_array],
 ) -> tuple[Int[np.ndarray, "S A B"], Float[np.ndarray, "S A B"]]:

@@ -16,6 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from jax.scipy.special import entr, logsumexp
 
+from irlax.mdp.links import Links
+from irlax.mdp.rows import UNROLL, sum_rows
 from irlax.mdp.sampling import inverse_cdf
 from irlax.precision import StaysOnDevice, exact
 from irlax.typing import Array, Bool, Float, Int, Shaped
@@ -170,9 +172,13 @@ class Dense(AbstractDynamics):
 
 
 class Successors(AbstractDynamics):
-    """At most B next states for each state and action, and their probabilities. Padding has probability 0."""
+    """At most B next states for each state and action, and their probabilities. Padding has probability 0.
 
-    successors: Int[Array, "B A S"]
+    Where the actions of a state lead to the same few states with other probabilities, as in a grid with slips, the
+    next states are listed once for all actions.
+    """
+
+    links: Links
     probs: Float[Array, "B A S"]
 
     @property
@@ -183,24 +189,44 @@ class Successors(AbstractDynamics):
     def num_actions(self) -> int:
         return self.probs.shape[-2]
 
+    @property
+    def successors(self) -> Int[Array, "B A S"]:
+        """The next states of each state and action."""
+        return jnp.broadcast_to(self.links.successors, self.probs.shape)
+
     def backward(self, value: Float[Array, " S"]) -> Float[Array, "A S"]:
-        # One gather for each successor, unrolled: XLA turns `(p * v[i]).sum` into a far slower loop.
-        return sum(p * value[i] for p, i in zip(self.probs, self.successors, strict=True))  # type: ignore[return-value]
+        ahead = self.links.ahead(value)
+        if self.num_actions > UNROLL:
+            return sum_rows(jnp.multiply, self.probs, ahead)
+        of_action = list(range(self.num_actions)) if self._apart else [0] * self.num_actions
+        return jnp.stack(
+            [sum_rows(jnp.multiply, self.probs[:, a], ahead[:, group]) for a, group in enumerate(of_action)]
+        )
 
     def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
-        return jnp.zeros(self.num_states, mass.dtype).at[self.successors].add(self.probs * mass)
+        if self._apart:
+            return self.links.collect(self.probs * mass)
+        if len(self.probs) > UNROLL:
+            return self.links.collect((self.probs * mass).sum(axis=1, keepdims=True))
+        return self.links.collect(jnp.stack([sum_rows(jnp.multiply, row, mass) for row in self.probs])[:, None])
+
+    @property
+    def _apart(self) -> bool:
+        """Whether each action has successors of its own."""
+        return self.links.successors.shape[-2] == self.num_actions
 
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
         states = jnp.arange(self.num_states)
         empty = jnp.zeros((self.num_states, self.num_states), self.probs.dtype)
-        return empty.at[states, self.successors].add(self.probs * policy)
+        flow = self.probs * policy if self._apart else (self.probs * policy).sum(axis=1, keepdims=True)
+        return empty.at[states, self.links.successors].add(flow)
 
     def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "B A S"]:
         actions, states = np.ogrid[: self.num_actions, : self.num_states]
-        return jnp.asarray(table)[states, actions, self.successors]
+        return jnp.asarray(table)[states, actions, self.links.successors]
 
-    def ahead(self, value: Float[Array, " S"]) -> Float[Array, "B A S"]:
-        return value[self.successors]
+    def ahead(self, value: Float[Array, " S"]) -> Float[Array, "..."]:
+        return self.links.ahead(value)
 
     def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
         return table[None]
@@ -212,10 +238,10 @@ class Successors(AbstractDynamics):
         return (self.probs * aligned).sum(axis=0)
 
     def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
-        return logsumexp(aligned, axis=0, b=self.probs)
+        return logsumexp(jnp.broadcast_to(aligned, self.probs.shape), axis=0, b=self.probs)
 
     def tilt(self, log_weight: Float[Array, "..."]) -> "Successors":
-        return type(self)(self.successors, _tilted(self.probs, log_weight))
+        return type(self)(self.links, _tilted(self.probs, log_weight))
 
     def entropy(self) -> Float[Array, "A S"]:
         return entr(self.probs).sum(axis=0)
@@ -225,13 +251,16 @@ class Successors(AbstractDynamics):
     ) -> Int[Array, " N"]:
         cumulative = jnp.cumsum(self.probs[:, action, state], axis=0)
         branch = jnp.argmax(cumulative > uniform * cumulative[-1], axis=0)
-        return self.successors[branch, action, state]
+        return self.links.successors[branch, self._group(action), state]
 
     def probability(
         self, state: Int[Array, " n"], action: Int[Array, " n"], next_state: Int[Array, " n"]
     ) -> Float[Array, " n"]:
-        hit = self.successors[:, action, state] == next_state
+        hit = self.links.successors[:, self._group(action), state] == next_state
         return jnp.where(hit, self.probs[:, action, state], 0).sum(axis=0)
+
+    def _group(self, action: Int[Array, " n"]) -> Int[Array, " n"]:
+        return action if self._apart else jnp.zeros_like(action)
 
     def to_scipy(self) -> list[sp.csr_array]:
         successors, probs = np.asarray(self.successors), np.asarray(self.probs)
@@ -248,21 +277,26 @@ class Successors(AbstractDynamics):
 class Deterministic(AbstractDynamics):
     """One next state for each state and action; no probabilities are stored."""
 
-    successor: Int[Array, "A S"]
+    links: Links
+
+    @property
+    def successor(self) -> Int[Array, "A S"]:
+        """The next state of each state and action."""
+        return self.links.successors[0]
 
     @property
     def num_states(self) -> int:
-        return self.successor.shape[-1]
+        return self.links.successors.shape[-1]
 
     @property
     def num_actions(self) -> int:
-        return self.successor.shape[-2]
+        return self.links.successors.shape[-2]
 
     def backward(self, value: Float[Array, " S"]) -> Float[Array, "A S"]:
-        return value[self.successor]
+        return self.links.ahead(value)[0]
 
     def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
-        return jnp.zeros(self.num_states, mass.dtype).at[self.successor].add(mass)
+        return self.links.collect(mass[None])
 
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
         states = jnp.arange(self.num_states)
@@ -273,13 +307,13 @@ class Deterministic(AbstractDynamics):
         return jnp.asarray(table)[states, actions, self.successor][None]
 
     def ahead(self, value: Float[Array, " S"]) -> Float[Array, "1 A S"]:
-        return value[self.successor][None]
+        return self.links.ahead(value)
 
     def over_next(self, table: Float[Array, "A S"]) -> Float[Array, "..."]:
         return table[None]
 
     def aligned_probs(self) -> Float[Array, "..."]:
-        return jnp.ones((1, *self.successor.shape))
+        return jnp.ones(self.links.successors.shape)
 
     def mean(self, aligned: Float[Array, "..."]) -> Float[Array, "A S"]:
         return aligned[0]

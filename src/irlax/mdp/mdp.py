@@ -13,10 +13,12 @@ from irlax.mdp.build import (
     counts_to_probs,
     fill_unavailable,
     merge_repeated,
+    shared_successors,
     successors_from_scipy,
     undiscounted_end,
 )
 from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors, absorbing_states
+from irlax.mdp.links import Links
 from irlax.precision import StaysOnDevice, is_traced, scope
 from irlax.typing import Array, Bool, Float, Scalar
 
@@ -92,7 +94,12 @@ class MDP(StaysOnDevice):
             if not is_traced(probs):
                 successors, probs = merge_repeated(successors, probs, available)
         return _assembled(
-            _sparse, (successors, probs), initial=initial, discount=discount, horizon=horizon, available=available
+            _sparse,
+            (successors, probs, available),
+            initial=initial,
+            discount=discount,
+            horizon=horizon,
+            available=available,
         )
 
     @classmethod
@@ -180,11 +187,15 @@ def _dense(transitions: Any) -> Dense:
     return Dense(jnp.swapaxes(jnp.asarray(transitions), 0, 1))
 
 
-def _sparse(successors: Any, probs: Any) -> Successors | Deterministic:
-    next_states = jnp.moveaxis(jnp.asarray(successors, jnp.int32), -1, 0).swapaxes(1, 2)
-    if not is_traced(probs) and probs.shape[-1] == 1:
-        return Deterministic(next_states[0])
-    return Successors(next_states, jnp.moveaxis(jnp.asarray(probs), -1, 0).swapaxes(1, 2))
+def _sparse(successors: Any, probs: Any, available: Any) -> Successors | Deterministic:
+    if is_traced(successors, probs, available):
+        return Successors(Links(jnp.asarray(successors, jnp.int32).T), jnp.asarray(probs).T)
+    if probs.shape[-1] == 1:
+        return Deterministic(Links.of(successors.T, np.ones(successors.T.shape, bool)))
+    successors, probs = shared_successors(successors, probs, available) or (successors, probs)
+    shared = successors.shape[1] < probs.shape[1]
+    present = (probs > 0).any(axis=1, keepdims=True) if shared else probs > 0
+    return Successors(Links.of(successors.T, present.T), jnp.asarray(probs.T))
 
 
 def _assembled(

@@ -7,11 +7,10 @@ too: that is what makes Newton's method converge from anywhere.
 
 import abc
 
-import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
 
 from irlax.mdp import MDP, AbstractDynamics
+from irlax.mdp.rows import by_row, log_sum_exp
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Float
 
@@ -47,7 +46,9 @@ class AbstractBackup(StaysOnDevice):
 
     def available_only(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
         """`q` with −inf where an action does not exist."""
-        return q if self.mdp.mask is None else jnp.where(self.mdp.mask, q, -jnp.inf)
+        if self.mdp.mask is None:
+            return q
+        return by_row(lambda exists, q: jnp.where(exists, q, -jnp.inf), self.mdp.mask, q)
 
 
 class SoftBackup(AbstractBackup):
@@ -59,13 +60,13 @@ class SoftBackup(AbstractBackup):
     """
 
     def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
-        return self.available_only(self.reward + self.mdp.discount * self.mdp.dynamics.backward(next_value))
+        return self.available_only(_discounted(self, next_value))
 
     def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
-        return logsumexp(q, axis=0)
+        return log_sum_exp(q)
 
     def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
-        return jax.nn.log_softmax(q, axis=0)
+        return _log_softmax(q)
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         return self.mdp.dynamics
@@ -75,7 +76,7 @@ class HardBackup(AbstractBackup):
     """The return-maximising model: Q as in the soft one, V(s) = max_a Q(s,a); ties share the policy equally."""
 
     def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
-        return self.available_only(self.reward + self.mdp.discount * self.mdp.dynamics.backward(next_value))
+        return self.available_only(_discounted(self, next_value))
 
     def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
         return q.max(axis=0)
@@ -105,10 +106,10 @@ class PathBackup(AbstractBackup):
         return self.available_only(self.reward + self.mdp.dynamics.log_mean_exp(self._exponent(next_value)))
 
     def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
-        return logsumexp(q, axis=0)
+        return log_sum_exp(q)
 
     def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
-        return jax.nn.log_softmax(q, axis=0)
+        return _log_softmax(q)
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         r"""$\hat P(s'|s,a) \propto P(s'|s,a)\,e^{r(s,a,s') + \gamma V(s')}$."""
@@ -119,3 +120,14 @@ class PathBackup(AbstractBackup):
     def _exponent(self, next_value: Float[Array, " S"]) -> Float[Array, "..."]:
         ahead = self.mdp.discount * self.mdp.dynamics.ahead(next_value)
         return ahead if self.transition_reward is None else self.transition_reward + ahead
+
+
+def _discounted(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+    """r + γ E[V(S')]."""
+    expected = backup.mdp.dynamics.backward(next_value)
+    return by_row(lambda reward, expected: reward + backup.mdp.discount * expected, backup.reward, expected)
+
+
+def _log_softmax(q: Float[Array, "A S"]) -> Float[Array, "A S"]:
+    value = log_sum_exp(q)
+    return by_row(lambda q: q - value, q)

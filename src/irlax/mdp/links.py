@@ -1,0 +1,130 @@
+"""Which state can follow which: the pattern of sparse dynamics, read in both directions at memory bandwidth.
+
+Backward, each state looks up the values of its successors. Forward, each state collects what flows into it. The
+textbook way to do the second is a scatter-add, which is several times slower than a lookup on CPUs and serialises
+on GPUs, so incoming links are listed too: both directions are lookups, and each is the other's transpose.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from irlax.mdp.rows import UNROLL, sum_rows
+from irlax.precision import StaysOnDevice
+from irlax.typing import Array, Bool, Float, Int
+
+
+class Predecessors(StaysOnDevice):
+    """For each state, the links that enter it, at most W to a row.
+
+    A state that more links enter (a goal that everything enters) owns further rows, so that one of them does
+    not widen the table for all.
+    """
+
+    #: Positions in the flattened [B, G, S] table of links; −1 pads.
+    entries: Int[Array, "W R"]
+    #: The state that each row beyond the S-th belongs to.
+    owners: Int[Array, " extra"]
+
+    @classmethod
+    def of(cls, successors: Int[np.ndarray, "B G S"], present: Bool[np.ndarray, "B G S"]) -> "Predecessors":
+        """The incoming side of the links that are `present`."""
+        num_states = successors.shape[-1]
+        links = np.flatnonzero(present)
+        into = successors.ravel()[links]
+        order = np.argsort(into, kind="stable")
+        links, into = links[order], into[order]
+        degree = np.bincount(into, minlength=num_states)
+        width = _row_width(degree)
+        position = np.arange(len(into)) - np.repeat(np.cumsum(degree) - degree, degree)
+        extra = np.maximum(-(-degree // width) - 1, 0)
+        first_extra = num_states + np.cumsum(extra) - extra
+        block = position // width
+        row = np.where(block == 0, into, first_extra[into] + block - 1)
+        index = np.int32 if successors.size < 2**31 else np.int64
+        entries = np.full((width, num_states + extra.sum()), -1, index)
+        entries[position % width, row] = links
+        return cls(jnp.asarray(entries), jnp.asarray(np.repeat(np.arange(num_states), extra), jnp.int32))
+
+
+def _row_width(degree: Int[np.ndarray, " S"]) -> int:
+    """The width at which the table is smallest, given how many links enter each state."""
+    count = np.bincount(degree)
+    degrees = np.arange(len(count))
+    widths = np.unique(np.clip(degrees[count > 0], 1, UNROLL))
+    # An extra row costs its cells and a scattered addition, which is worth about eight of them.
+    cost = [(count * (width + (width + 8) * np.maximum(-(-degrees // width) - 1, 0))).sum() for width in widths]
+    return int(widths[int(np.argmin(cost))])
+
+
+class Links(StaysOnDevice):
+    """At most B next states for each state; for each action apart (G = A), or the same for all of them (G = 1)."""
+
+    successors: Int[Array, "B G S"]
+    #: None where the pattern was not known when the dynamics were built (inside a trace).
+    predecessors: Predecessors | None = None
+
+    @classmethod
+    def of(cls, successors: Int[np.ndarray, "B G S"], present: Bool[np.ndarray, "B G S"]) -> "Links":
+        """Both directions of a pattern that is known."""
+        return cls(jnp.asarray(successors, jnp.int32), Predecessors.of(successors, present))
+
+    def ahead(self, value: Float[Array, " S"]) -> Float[Array, "B G S"]:
+        """value(s') for each link."""
+        if self.predecessors is None:
+            return value[self.successors]
+        return _ahead.bind(value, self.successors, self.predecessors.entries, self.predecessors.owners)
+
+    def collect(self, flow: Float[Array, "B G S"]) -> Float[Array, " S"]:
+        """What flows into each state; the transpose of `ahead`."""
+        if self.predecessors is None:
+            return jnp.zeros(self.successors.shape[-1], flow.dtype).at[self.successors].add(flow)
+        return _collect.bind(flow, self.successors, self.predecessors.entries, self.predecessors.owners)
+
+
+def _look_ahead(value: Array, successors: Array, entries: Array, owners: Array) -> Array:
+    width, groups, _ = successors.shape
+    if width * groups > UNROLL**2:
+        return jnp.take(value, successors, mode="clip")
+    # One lookup for each row: XLA compiles a lookup with several axes into a far slower loop.
+    looked_up = [jnp.take(value, row, mode="clip") for row in successors.reshape(width * groups, -1)]
+    return jnp.stack(looked_up).reshape(successors.shape)
+
+
+def _sum_incoming(flow: Array, successors: Array, entries: Array, owners: Array) -> Array:
+    flow, num_states = flow.ravel(), successors.shape[-1]
+    rows = sum_rows(lambda entry: jnp.where(entry < 0, 0, jnp.take(flow, entry, mode="clip")), entries)
+    return rows[:num_states].at[owners].add(rows[num_states:])
+
+
+def _linear(name: str, compute: Callable[..., Array]) -> Primitive:
+    """A primitive that is linear in its first argument. JAX would transpose a lookup into the scatter that we avoid."""
+    primitive = Primitive(name)
+    primitive.def_impl(jax.jit(compute))
+
+    @primitive.def_abstract_eval
+    def _(*inputs):
+        output = jax.eval_shape(compute, *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs))
+        return jax.core.ShapedArray(output.shape, output.dtype)
+
+    mlir.register_lowering(primitive, mlir.lower_fun(compute, multiple_results=False))
+    ad.defjvp(primitive, lambda tangent, _, *pattern: primitive.bind(tangent, *pattern), None, None, None)
+    batching.primitive_batchers[primitive] = lambda inputs, axes: (jax.vmap(compute, axes)(*inputs), 0)
+    return primitive
+
+
+def _transposed(primitive: Primitive, other: Primitive) -> None:
+    def rule(cotangent, _, *pattern):
+        return [None if type(cotangent) is ad.Zero else other.bind(cotangent, *pattern), None, None, None]
+
+    ad.primitive_transposes[primitive] = rule
+
+
+_ahead = _linear("look_ahead", _look_ahead)
+_collect = _linear("collect", _sum_incoming)
+_transposed(_ahead, _collect)
+_transposed(_collect, _ahead)

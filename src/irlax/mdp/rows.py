@@ -1,0 +1,48 @@
+"""Arithmetic over the short leading axis of [A, S] and [B, A, S] arrays, written out row by row.
+
+XLA compiles rows of states into one contiguous, vectorised loop. The same sums as reductions over a leading axis,
+or with states broadcast against actions, become several passes with index arithmetic: three to ten times slower on
+CPUs. A stack at the end of one function and a slice at the start of the next cancel, so nothing is copied between.
+"""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from irlax.typing import Array, Float
+
+#: Axes up to this length are written out; longer ones are looped over, so that compile times stay short.
+UNROLL = 32
+
+
+def by_row(function: Callable[..., Array], *arrays: Array) -> Array:
+    """function(row, ...) for each row of the arrays."""
+    length = arrays[0].shape[0]
+    if length > UNROLL:
+        return jax.vmap(function)(*arrays)
+    return jnp.stack([function(*(array[n] for array in arrays)) for n in range(length)])
+
+
+def sum_rows(term: Callable[..., Array], *arrays: Array) -> Array:
+    """Σ_n term(array[n], ...)."""
+    length = arrays[0].shape[0]
+    head = length % UNROLL or min(length, UNROLL)
+    written = functools.reduce(jnp.add, (term(*(array[n] for array in arrays)) for n in range(head)))
+    if head == length:
+        return written
+
+    def add_chunk(total, chunk):
+        return total + sum_rows(term, *chunk), None
+
+    chunks = [array[head:].reshape(-1, UNROLL, *array.shape[1:]) for array in arrays]
+    return jax.lax.scan(add_chunk, written, chunks)[0]
+
+
+def log_sum_exp(rows: Float[Array, "A *shape"]) -> Float[Array, "*shape"]:
+    """log Σ_a exp(row_a), which may hold −inf."""
+    largest = rows.max(axis=0) if len(rows) > UNROLL else functools.reduce(jnp.maximum, list(rows))
+    # Its derivative cancels; an infinite one is left out of the subtraction, where it would make NaN.
+    shift = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))
+    return shift + jnp.log(sum_rows(lambda row: jnp.exp(row - shift), rows))
