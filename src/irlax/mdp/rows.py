@@ -25,6 +25,16 @@ def by_row(function: Callable[..., Array], *arrays: Array) -> Array:
     return jnp.stack([function(*(array[n] for array in arrays)) for n in range(length)])
 
 
+def split(array: Array) -> tuple[Array, ...]:
+    """The rows of an array, to be carried through a loop and added to one by one; few enough, or all in one."""
+    return tuple(array) if len(array) <= UNROLL else (array,)
+
+
+def joined(rows: tuple[Array, ...]) -> Array:
+    """The array that was `split`."""
+    return jnp.stack(rows) if rows[0].ndim == 1 else rows[0]
+
+
 def sum_rows(term: Callable[..., Array], *arrays: Array) -> Array:
     """Σ_n term(array[n], ...)."""
     length = arrays[0].shape[0]

@@ -40,6 +40,10 @@ class AbstractBackup(StaysOnDevice):
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         """The transitions that the model reckons with."""
 
+    def policy(self, q: Float[Array, "A S"], value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        """π(a|s), where V(s) = `value(q)` is known already."""
+        return by_row(lambda q: jnp.exp(q - value), q)
+
     def __call__(self, next_value: Float[Array, " S"]) -> Float[Array, " S"]:
         value = self.value(self.q(next_value))
         return value if self.mdp.terminal is None else jnp.where(self.mdp.terminal, 0, value)
@@ -85,6 +89,9 @@ class HardBackup(AbstractBackup):
         best = q.max(axis=0)
         ties = q >= best - TIE * jnp.maximum(1, jnp.abs(best))
         return jnp.where(ties, -jnp.log(ties.sum(axis=0)), -jnp.inf)
+
+    def policy(self, q: Float[Array, "A S"], value: Float[Array, " S"]) -> Float[Array, "A S"]:
+        return jnp.exp(self.log_policy(q))
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         return self.mdp.dynamics

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from irlax.mdp import AbstractDynamics
+from irlax.mdp.rows import by_row, sum_rows
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Bool, Float, Scalar
 
@@ -27,11 +28,12 @@ class Chain(StaysOnDevice):
 
     def ahead(self, value: Float[Array, " S"]) -> Float[Array, " S"]:
         """γ P_π value."""
-        return self._going_on(self.discount * (self.policy * self.dynamics.backward(value)).sum(axis=0))
+        return self._going_on(self.discount * sum_rows(jnp.multiply, self.policy, self.dynamics.backward(value)))
 
     def onward(self, mass: Float[Array, " S"]) -> Float[Array, " S"]:
         """γ P_πᵀ mass: where mass on states lands one step later."""
-        return self.discount * self.dynamics.forward(self.policy * self._going_on(mass))
+        mass = self._going_on(mass)
+        return self.discount * self.dynamics.forward(by_row(lambda policy: policy * mass, self.policy))
 
     def solve_values(self, gain: Float[Array, " S"]) -> Float[Array, " S"]:
         """(I − γ P_π)⁻¹ gain: the value of earning `gain` at each step."""

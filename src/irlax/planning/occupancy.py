@@ -1,5 +1,6 @@
 """Where a policy goes, and what follows from it linearly: return and feature expectations."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,8 +9,9 @@ import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP
+from irlax.mdp.rows import by_row, joined, split
 from irlax.planning.chain import Chain
-from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded
+from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, values_in_stretch
 from irlax.precision import exact, is_traced
 from irlax.typing import Array, Float
 
@@ -62,38 +64,66 @@ def feature_expectations(mdp: MDP, policy: Any, features: Any) -> Float[Array, "
 
 @jax.jit
 def _occupancy(mdp: MDP, policy: Any) -> Float[Array, "T A S"]:
-    def step(mass, at_this_time):
-        joint = mass * _policy_now(policy, at_this_time)
+    def step(mass, now):
+        joint = by_row(lambda probability: mass * probability, now)
         return mdp.discount * mdp.dynamics.forward(joint), joint
 
-    return jax.lax.scan(step, jnp.asarray(mdp.initial), _over_time(policy))[1]
+    return _forward_in_time(policy, step, jnp.asarray(mdp.initial))[1]
 
 
 @jax.jit
 def _visits(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
-    def step(carry, at_this_time):
+    def step(carry, now):
         mass, total = carry
-        joint = mass * _policy_now(policy, at_this_time)
-        return (mdp.discount * mdp.dynamics.forward(joint), total + joint), None
+        joint = by_row(lambda probability: mass * probability, now)
+        return (mdp.discount * mdp.dynamics.forward(joint), tuple(map(jnp.add, total, split(joint)))), None
 
     initial = jnp.asarray(mdp.initial)
-    nothing = jnp.zeros((mdp.num_actions, mdp.num_states), initial.dtype)
-    return jax.lax.scan(step, (initial, nothing), _over_time(policy))[0][1]
+    nothing = split(jnp.zeros((mdp.num_actions, mdp.num_states), initial.dtype))
+    return joined(_forward_in_time(policy, step, (initial, nothing))[0][1])
 
 
 @jax.jit
 def _stationary_occupancy(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
-    now = _policy_now(policy, _over_time(policy))
+    now = action_major_policy(policy.backup, policy.value) if isinstance(policy, Plan) else policy
     return Chain(now, mdp.dynamics, mdp.discount, mdp.terminal).occupancy(jnp.asarray(mdp.initial))
 
 
-def _over_time(policy: Any) -> Float[Array, "T ..."]:
-    """What a scan over time reads: the next values of a plan, or the policy itself."""
-    return policy.next_value() if isinstance(policy, Plan) else policy
+def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], carry: Any) -> tuple[Any, Any]:
+    """`lax.scan` of a step that sees π_t [A, S] at each time."""
+    if not isinstance(policy, Plan):
+        return jax.lax.scan(step, carry, policy)
+    backup, kept, stride = policy.backup, jnp.asarray(policy.kept), policy.stride
 
+    def value_at(index):
+        """What is kept, and zero after it: looked up by index, because a shifted copy would double the memory."""
+        return jnp.where(index < len(kept), kept[jnp.minimum(index, len(kept) - 1)], 0)
 
-def _policy_now(policy: Any, at_this_time: Float[Array, "..."]) -> Float[Array, "A S"]:
-    return action_major_policy(policy.backup, at_this_time) if isinstance(policy, Plan) else at_this_time
+    def at_time(carry, values):
+        value, next_value = values
+        return step(carry, backup.policy(backup.q(next_value), value))
+
+    def each_time(carry, t):
+        return at_time(carry, (kept[t], value_at(t + 1)))
+
+    def each_stretch(carry, k):
+        end = value_at(k + 1)
+        values = values_in_stretch(backup, k * stride, stride, end)
+        following = jnp.concatenate([values[1:], end[None]])
+        return jax.lax.scan(at_time, carry, (values, following))
+
+    if stride == 1:
+        return jax.lax.scan(each_time, carry, jnp.arange(len(kept)))
+    whole, rest = divmod(policy.mdp.horizon, stride)
+    carry, outputs = jax.lax.scan(each_stretch, carry, jnp.arange(whole))
+    outputs = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), outputs)
+    if not rest:
+        return carry, outputs
+    # The last stretch is shorter: what lies after the end must not be stepped through.
+    values = values_in_stretch(backup, jnp.asarray(whole * stride), rest, jnp.zeros_like(kept[0]))
+    following = jnp.concatenate([values[1:], jnp.zeros_like(values[:1])])
+    carry, last = jax.lax.scan(at_time, carry, (values, following))
+    return carry, jax.tree.map(lambda *parts: jnp.concatenate(parts), outputs, last)
 
 
 def policy_over_time(mdp: MDP, policy: Any) -> Any:

@@ -56,8 +56,7 @@ def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Flo
 @functools.partial(jax.jit, static_argnums=2)
 def _believed(mdp: MDP, plan: Plan, tilt_start: bool) -> Float[Array, "*T S A"]:
     if tilt_start:
-        first = plan.value if mdp.horizon is None else plan.value[0]
-        tilted = jax.nn.softmax(jnp.log(jnp.asarray(mdp.initial)) + first)
+        tilted = jax.nn.softmax(jnp.log(jnp.asarray(mdp.initial)) + plan.first_value)
         mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, tilted)
     if mdp.horizon is None:
         return believed_visits(mdp, plan).T

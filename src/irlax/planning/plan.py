@@ -1,6 +1,7 @@
 """The result of planning: values are stored, everything else is derived on demand."""
 
 import functools
+import math
 from typing import Any
 
 import equinox as eqx
@@ -19,15 +20,28 @@ class Plan(eqx.Module):
     """Values of the states, and the policy that goes with them.
 
     Arrays carry a leading axis T when the horizon is finite, and none when it is infinite. The values are the
-    only large array kept, T·S; `q`, `log_policy` and `policy` are recomputed at T·S·A when asked for.
+    only large array kept, T·S (or, in a low-memory plan, those of every `stride`-th time, √T·S); everything else
+    is recomputed when asked for.
     """
 
     backup: AbstractBackup
-    value: Float[Array, "*T S"]
+    kept: Float[Array, "*n S"]
     #: ‖value − V*‖∞ is at most this: certified for an infinite horizon; a finite one is exact up to rounding.
     error_bound: Float[Array, ""]
     #: Linear solves (Newton) or sweeps (value iteration) taken; T for a finite horizon.
     steps: Int[Array, ""]
+    #: Values are kept for t = 0, stride, 2·stride, ...
+    stride: int = eqx.field(static=True, default=1)
+
+    @property
+    def value(self) -> Float[Array, "*T S"]:
+        """V_t(s)."""
+        return self.kept if self.stride == 1 else _all_values(self)
+
+    @property
+    def first_value(self) -> Float[Array, " S"]:
+        """V_0(s)."""
+        return self.kept if self.mdp.horizon is None else self.kept[0]
 
     @property
     def mdp(self) -> MDP:
@@ -53,28 +67,66 @@ class Plan(eqx.Module):
         """V_{t+1} for each t: zero after the last decision."""
         if self.mdp.horizon is None:
             return self.value
-        return jnp.concatenate([self.value[1:], jnp.zeros_like(self.value[:1])])
+        value = self.value
+        return jnp.concatenate([value[1:], jnp.zeros_like(value[:1])])
 
 
-def plan_with(backup: AbstractBackup, tol: float, method: Method) -> Plan:
-    """Backward induction over a finite horizon, a certified fixed point over an infinite one."""
-    if backup.mdp.horizon is None:
+def plan_with(backup: AbstractBackup, tol: float, method: Method, *, low_memory: bool = False) -> Plan:
+    """Backward induction over a finite horizon, a certified fixed point over an infinite one.
+
+    With `low_memory` a finite horizon keeps about √T values of each state instead of T; a pass forward over time
+    then computes them once more, a stretch of √T at a time.
+    """
+    horizon = backup.mdp.horizon
+    if horizon is None:
         solution = fixed_point(backup, tol, method)
         return Plan(backup, solution.value, solution.error_bound, solution.steps)
-    value = backward_induction(backup)
-    return Plan(backup, value, jnp.zeros((), value.dtype), jnp.asarray(backup.mdp.horizon))
+    stride = math.isqrt(horizon - 1) + 1 if low_memory else 1
+    value = backward_induction(backup, stride)
+    return Plan(backup, value, jnp.zeros((), value.dtype), jnp.asarray(horizon), stride)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def backward_induction(backup: AbstractBackup, stride: int = 1) -> Float[Array, "n S"]:
+    """V_t = T V_{t+1} for t = T−1..0, with V_T = 0; kept are t = 0, stride, 2·stride, ..."""
+    assert backup.mdp.horizon is not None
+    after_the_end = jnp.zeros_like(backup.reward[0])
+
+    def stretch(end, start):
+        value = values_in_stretch(backup, start, stride, end)[0]
+        return value, value
+
+    starts = jnp.arange(0, backup.mdp.horizon, stride)
+    return jax.lax.scan(stretch, after_the_end, starts, reverse=True)[1]
+
+
+def values_in_stretch(
+    backup: AbstractBackup, start: Int[Array, ""], stride: int, end_value: Float[Array, " S"]
+) -> Float[Array, "stride S"]:
+    """V_t for t = start..start+stride−1, given the value at the next; zero after the last decision."""
+    if stride == 1:
+        return backup(end_value)[None]
+
+    def step(next_value, t):
+        value = jnp.where(t < backup.mdp.horizon, backup(next_value), 0)
+        return value, value
+
+    return jax.lax.scan(step, end_value, start + jnp.arange(stride), reverse=True)[1]
+
+
+@exact
+def _all_values(plan: Plan) -> Float[Array, "T S"]:
+    return _recomputed(plan)
 
 
 @jax.jit
-def backward_induction(backup: AbstractBackup) -> Float[Array, "T S"]:
-    """V_t = T V_{t+1} for t = T−1..0, with V_T = 0."""
-
-    def step(next_value, _):
-        value = backup(next_value)
-        return value, value
-
-    after_the_end = jnp.zeros_like(backup.reward[0])
-    return jax.lax.scan(step, after_the_end, length=backup.mdp.horizon, reverse=True)[1]
+def _recomputed(plan: Plan) -> Float[Array, "T S"]:
+    kept = jnp.asarray(plan.kept)
+    ends = jnp.concatenate([kept[1:], jnp.zeros_like(kept[:1])])
+    starts = jnp.arange(len(kept)) * plan.stride
+    stretch = functools.partial(values_in_stretch, plan.backup)
+    pieces = jax.lax.map(lambda at: stretch(at[0], plan.stride, at[1]), (starts, ends))
+    return pieces.reshape(-1, kept.shape[-1])[: plan.mdp.horizon]
 
 
 def action_major_policy(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:

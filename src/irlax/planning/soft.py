@@ -13,7 +13,9 @@ TOLERANCE = 1e-10
 
 
 @exact
-def soft_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method = "auto") -> Plan:
+def soft_plan(
+    mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method = "auto", low_memory: bool = False
+) -> Plan:
     r"""The policy that maximises return plus causal entropy.
 
     $$Q_t(s,a) = \mathbb{E}[r(s,a,S')] + \gamma\,\mathbb{E}[V_{t+1}(S')], \quad
@@ -23,6 +25,8 @@ def soft_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
     the fixed point, to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), by `method` "newton", "value-iteration" or, by
     default, the cheaper of the two. Inside `jit` a value that does not exist is +inf; outside, an error.
 
+    With a horizon, T·S values are kept; `low_memory` keeps √T·S and computes the others again when they are needed.
+
     Primer, Eq. "Soft VI" and section 4.1.
     """
-    return plan_with(SoftBackup(mdp, folded(mdp, reward)), tol, method)
+    return plan_with(SoftBackup(mdp, folded(mdp, reward)), tol, method, low_memory=low_memory)

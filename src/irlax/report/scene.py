@@ -81,7 +81,7 @@ class Scene(eqx.Module):
             state_names=list(file.state_names or (f"s{s}" for s in range(mdp.num_states))),
             action_names=list(names or (f"a{a}" for a in range(mdp.num_actions))),
             reward=tame(np.where(mdp.available, fit.rewards[i].table(mdp), np.nan)),
-            value=tame(np.asarray(plan.value if mdp.horizon is None else plan.value[0])),
+            value=tame(np.asarray(plan.first_value)),
             first_policy=np.where(mdp.available, _first_policy(plan, fit.given_policy), np.nan),
             model=model if whole else model / model.sum(),
             expert=observed if whole else observed / observed.sum(),

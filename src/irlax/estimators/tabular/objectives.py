@@ -105,8 +105,7 @@ def _planned(backup: AbstractBackup) -> Plan:
 
 
 def _at_the_start(plan: Plan) -> Float[Array, ""]:
-    first = plan.value if plan.mdp.horizon is None else plan.value[0]
-    return jnp.asarray(plan.mdp.initial) @ first
+    return jnp.asarray(plan.mdp.initial) @ plan.first_value
 
 
 @jax.custom_jvp
