@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from jax.scipy.special import entr, logsumexp
 
 from irlax.mdp.links import Links
-from irlax.mdp.rows import UNROLL, sum_rows
+from irlax.mdp.rows import sum_rows, written_out
 from irlax.mdp.sampling import inverse_cdf
 from irlax.precision import StaysOnDevice, exact
 from irlax.typing import Array, Bool, Float, Int, Shaped
@@ -47,6 +47,10 @@ class AbstractDynamics(StaysOnDevice):
     @abc.abstractmethod
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
         """P_π(s, s') = Σ_a π(a|s) P(s'|s,a), dense."""
+
+    @abc.abstractmethod
+    def under(self, policy: Float[Array, "A S"]) -> "AbstractDynamics":
+        """The same transitions with the choice of action left to a policy: dynamics with one action."""
 
     @abc.abstractmethod
     def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "..."]:
@@ -133,6 +137,9 @@ class Dense(AbstractDynamics):
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
         return jnp.einsum("as,ast->st", policy, self.probs)
 
+    def under(self, policy: Float[Array, "A S"]) -> "Dense":
+        return Dense(self.matrix(policy)[None])
+
     def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "A S S"]:
         return jnp.swapaxes(jnp.asarray(table), 0, 1)
 
@@ -196,19 +203,23 @@ class Successors(AbstractDynamics):
 
     def backward(self, value: Float[Array, " S"]) -> Float[Array, "A S"]:
         ahead = self.links.ahead(value)
-        if self.num_actions > UNROLL:
-            return sum_rows(jnp.multiply, self.probs, ahead)
+        if not written_out(self.probs[0]):
+            return sum_rows(jnp.multiply, self.probs, jnp.broadcast_to(ahead, self.probs.shape))
         of_action = list(range(self.num_actions)) if self._apart else [0] * self.num_actions
         return jnp.stack(
             [sum_rows(jnp.multiply, self.probs[:, a], ahead[:, group]) for a, group in enumerate(of_action)]
         )
 
     def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
+        return self.links.collect(self._flow(mass))
+
+    def _flow(self, mass: Float[Array, "A S"]) -> Float[Array, "B G S"]:
+        """What goes along each link."""
         if self._apart:
-            return self.links.collect(self.probs * mass)
-        if len(self.probs) > UNROLL:
-            return self.links.collect((self.probs * mass).sum(axis=1, keepdims=True))
-        return self.links.collect(jnp.stack([sum_rows(jnp.multiply, row, mass) for row in self.probs])[:, None])
+            return self.probs * mass
+        if not written_out(self.probs[:, 0]):
+            return (self.probs * mass).sum(axis=1, keepdims=True)
+        return jnp.stack([sum_rows(jnp.multiply, row, mass) for row in self.probs])[:, None]
 
     @property
     def _apart(self) -> bool:
@@ -218,8 +229,10 @@ class Successors(AbstractDynamics):
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
         states = jnp.arange(self.num_states)
         empty = jnp.zeros((self.num_states, self.num_states), self.probs.dtype)
-        flow = self.probs * policy if self._apart else (self.probs * policy).sum(axis=1, keepdims=True)
-        return empty.at[states, self.links.successors].add(flow)
+        return empty.at[states, self.links.successors].add(self._flow(policy))
+
+    def under(self, policy: Float[Array, "A S"]) -> "Successors":
+        return Successors(self.links.in_one(), self._flow(policy).reshape(-1, 1, self.num_states))
 
     def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "B A S"]:
         actions, states = np.ogrid[: self.num_actions, : self.num_states]
@@ -301,6 +314,9 @@ class Deterministic(AbstractDynamics):
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
         states = jnp.arange(self.num_states)
         return jnp.zeros((self.num_states, self.num_states), policy.dtype).at[states, self.successor].add(policy)
+
+    def under(self, policy: Float[Array, "A S"]) -> Successors:
+        return Successors(self.links.in_one(), policy[:, None])
 
     def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "1 A S"]:
         actions, states = np.ogrid[: self.num_actions, : self.num_states]

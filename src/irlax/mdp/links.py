@@ -10,10 +10,11 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from irlax.mdp.rows import UNROLL, sum_rows
+from irlax.mdp.rows import LONG, UNROLL, sum_rows
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Bool, Float, Int
 
@@ -73,6 +74,10 @@ class Links(StaysOnDevice):
         """Both directions of a pattern that is known."""
         return cls(jnp.asarray(successors, jnp.int32), Predecessors.of(successors, present))
 
+    def in_one(self) -> "Links":
+        """The links of all actions as those of one: the order in which they are listed stays the same."""
+        return Links(self.successors.reshape(-1, 1, self.successors.shape[-1]), self.predecessors)
+
     def ahead(self, value: Float[Array, " S"]) -> Float[Array, "B G S"]:
         """value(s') for each link."""
         if self.predecessors is None:
@@ -87,8 +92,8 @@ class Links(StaysOnDevice):
 
 
 def _look_ahead(value: Array, successors: Array, entries: Array, owners: Array) -> Array:
-    width, groups, _ = successors.shape
-    if width * groups > UNROLL**2:
+    width, groups, num_states = successors.shape
+    if width * groups > UNROLL**2 or num_states < LONG:
         return jnp.take(value, successors, mode="clip")
     # One lookup for each row: XLA compiles a lookup with several axes into a far slower loop.
     looked_up = [jnp.take(value, row, mode="clip") for row in successors.reshape(width * groups, -1)]
@@ -98,7 +103,7 @@ def _look_ahead(value: Array, successors: Array, entries: Array, owners: Array) 
 def _sum_incoming(flow: Array, successors: Array, entries: Array, owners: Array) -> Array:
     flow, num_states = flow.ravel(), successors.shape[-1]
     rows = sum_rows(lambda entry: jnp.where(entry < 0, 0, jnp.take(flow, entry, mode="clip")), entries)
-    return rows[:num_states].at[owners].add(rows[num_states:])
+    return jnp.asarray(rows)[:num_states].at[owners].add(rows[num_states:])
 
 
 def _linear(name: str, compute: Callable[..., Array]) -> Primitive:
@@ -109,7 +114,7 @@ def _linear(name: str, compute: Callable[..., Array]) -> Primitive:
     @primitive.def_abstract_eval
     def _(*inputs):
         output = jax.eval_shape(compute, *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs))
-        return jax.core.ShapedArray(output.shape, output.dtype)
+        return ShapedArray(output.shape, output.dtype)
 
     mlir.register_lowering(primitive, mlir.lower_fun(compute, multiple_results=False))
     ad.defjvp(primitive, lambda tangent, _, *pattern: primitive.bind(tangent, *pattern), None, None, None)

@@ -15,19 +15,25 @@ from irlax.typing import Array, Float
 
 #: Axes up to this length are written out; longer ones are looped over, so that compile times stay short.
 UNROLL = 32
+#: Rows shorter than this are not worth it: written out they would take longer to compile than they ever run.
+LONG = 512
+
+
+def written_out(array: Array) -> bool:
+    """Whether arithmetic over the leading axis of such an array is written out row by row."""
+    return array.shape[0] <= UNROLL and array.shape[-1] >= LONG
 
 
 def by_row(function: Callable[..., Array], *arrays: Array) -> Array:
     """function(row, ...) for each row of the arrays."""
-    length = arrays[0].shape[0]
-    if length > UNROLL:
+    if not written_out(arrays[0]):
         return jax.vmap(function)(*arrays)
-    return jnp.stack([function(*(array[n] for array in arrays)) for n in range(length)])
+    return jnp.stack([function(*(array[n] for array in arrays)) for n in range(len(arrays[0]))])
 
 
 def split(array: Array) -> tuple[Array, ...]:
     """The rows of an array, to be carried through a loop and added to one by one; few enough, or all in one."""
-    return tuple(array) if len(array) <= UNROLL else (array,)
+    return tuple(array) if written_out(array) else (array,)
 
 
 def joined(rows: tuple[Array, ...]) -> Array:
@@ -38,6 +44,8 @@ def joined(rows: tuple[Array, ...]) -> Array:
 def sum_rows(term: Callable[..., Array], *arrays: Array) -> Array:
     """Σ_n term(array[n], ...)."""
     length = arrays[0].shape[0]
+    if arrays[0].shape[-1] < LONG:
+        return jax.vmap(term)(*arrays).sum(axis=0)
     head = length % UNROLL or min(length, UNROLL)
     written = functools.reduce(jnp.add, (term(*(array[n] for array in arrays)) for n in range(head)))
     if head == length:
@@ -52,7 +60,7 @@ def sum_rows(term: Callable[..., Array], *arrays: Array) -> Array:
 
 def log_sum_exp(rows: Float[Array, "A *shape"]) -> Float[Array, "*shape"]:
     """log Σ_a exp(row_a), which may hold −inf."""
-    largest = rows.max(axis=0) if len(rows) > UNROLL else functools.reduce(jnp.maximum, list(rows))
+    largest = functools.reduce(jnp.maximum, list(rows)) if written_out(rows) else rows.max(axis=0)
     # Its derivative cancels; an infinite one is left out of the subtraction, where it would make NaN.
     shift = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))
     return shift + jnp.log(sum_rows(lambda row: jnp.exp(row - shift), rows))

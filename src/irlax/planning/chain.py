@@ -1,14 +1,11 @@
 """The Markov chain that a policy makes of an MDP, and the two linear systems that it poses."""
 
-import functools
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
-import lineax as lx
 
 from irlax.mdp import AbstractDynamics
 from irlax.mdp.rows import by_row, sum_rows
+from irlax.planning.krylov import solve
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Bool, Float, Scalar
 
@@ -35,13 +32,17 @@ class Chain(StaysOnDevice):
         mass = self._going_on(mass)
         return self.discount * self.dynamics.forward(by_row(lambda policy: policy * mass, self.policy))
 
-    def solve_values(self, gain: Float[Array, " S"]) -> Float[Array, " S"]:
+    def solve_values(self, gain: Float[Array, " S"], tol: Scalar = KRYLOV_TOLERANCE) -> Float[Array, " S"]:
         """(I − γ P_π)⁻¹ gain: the value of earning `gain` at each step."""
-        return self._solve(gain, transpose=False)
+        if self.terminal is not None:
+            return self._solve(gain, tol, transpose=False)
+        # A constant gain has a constant value, which at γ near 1 would drown the rest of the residual.
+        constant = gain.mean()
+        return constant / (1 - self.discount) + self._solve(gain - constant, tol, transpose=False)
 
     def solve_visits(self, start: Float[Array, " S"]) -> Float[Array, " S"]:
         """(I − γ P_πᵀ)⁻¹ start: discounted visits to each state."""
-        return self._solve(start, transpose=True)
+        return self._solve(start, KRYLOV_TOLERANCE, transpose=True)
 
     def occupancy(self, start: Float[Array, " S"]) -> Float[Array, "A S"]:
         """Discounted visits to states and actions; an end, where nothing is decided, is not counted."""
@@ -50,27 +51,21 @@ class Chain(StaysOnDevice):
     def _going_on(self, values: Float[Array, " S"]) -> Float[Array, " S"]:
         return values if self.terminal is None else jnp.where(self.terminal, 0, values)
 
-    def _solve(self, rhs: Float[Array, " S"], *, transpose: bool) -> Float[Array, " S"]:
+    def _solve(self, rhs: Float[Array, " S"], tol: Scalar, *, transpose: bool) -> Float[Array, " S"]:
         if rhs.shape[-1] <= DENSE_LIMIT:
             matrix = self.discount * self.dynamics.matrix(self.policy)
             if self.terminal is not None:
                 matrix = jnp.where(self.terminal[:, None], 0, matrix)
             system = jnp.eye(len(matrix), dtype=matrix.dtype) - matrix
             return jnp.linalg.solve(system.T if transpose else system, rhs)
-        values, visits = (lambda x: x - self.ahead(x)), (lambda x: x - self.onward(x))
+        # With the actions averaged over once, a product costs a fraction of a backup.
+        nothing_to_choose = jnp.ones((1, rhs.shape[-1]), rhs.dtype)
+        chain = Chain(nothing_to_choose, self.dynamics.under(self.policy), self.discount, self.terminal)
+        values, visits = (lambda x: x - chain.ahead(x)), (lambda x: x - chain.onward(x))
         forward, adjoint = (visits, values) if transpose else (values, visits)
         return jax.lax.custom_linear_solve(
             forward,
             rhs,
-            solve=functools.partial(_krylov, forward),
-            transpose_solve=functools.partial(_krylov, adjoint),
+            solve=lambda _, rhs: solve(forward, rhs, tol),
+            transpose_solve=lambda _, rhs: solve(adjoint, rhs, tol),
         )
-
-
-def _krylov(
-    operator: Callable[[Float[Array, " S"]], Float[Array, " S"]], _: object, rhs: Float[Array, " S"]
-) -> Float[Array, " S"]:
-    structure = jax.ShapeDtypeStruct(rhs.shape, rhs.dtype)
-    tolerance = max(KRYLOV_TOLERANCE, float(jnp.finfo(rhs.dtype).eps) * 10)
-    solver = lx.GMRES(rtol=tolerance, atol=0.0, norm=lx.internal.two_norm, restart=40, stagnation_iters=40)
-    return lx.linear_solve(lx.FunctionLinearOperator(operator, structure), rhs, solver, throw=False).value

@@ -20,16 +20,22 @@ import numpy as np
 
 from irlax import checks
 from irlax.planning.backup import AbstractBackup
-from irlax.planning.chain import DENSE_LIMIT, Chain
+from irlax.planning.chain import DENSE_LIMIT, KRYLOV_TOLERANCE, Chain
 from irlax.precision import is_traced
 from irlax.typing import Array, Float, Int
 
 Method = Literal["auto", "newton", "value-iteration"]
 METHODS = ("auto", "newton", "value-iteration")
 
-#: Newton takes about ten steps; the linear phase near criticality at γ = 1 takes up to fifty.
-MAX_NEWTON_STEPS = 100
+#: Newton takes about ten steps, near criticality at γ = 1 up to fifty, and about as many on grids of 10⁵ states at
+#: γ = .9999, where it is policy iteration over long distances.
+MAX_NEWTON_STEPS = 300
 MAX_SWEEPS = 1_000_000
+#: Relative residual of the linear solve of a Newton step on large problems, in units of 1 − γ, because smooth residuals
+#: are magnified by up to 1/(1 − γ): digits beyond that are lost with the next step anyway.
+INEXACT = 0.1
+#: Sweeps of value iteration in place of a Newton step that did not help.
+FALLBACK_SWEEPS = 50
 #: A backup's rounding error, in units of machine epsilon times the largest value.
 ROUNDING = 8.0
 
@@ -46,15 +52,22 @@ class Solution(eqx.Module):
 
     value: Float[Array, " S"]
     error_bound: Float[Array, ""]
-    #: Newton steps (linear solves), or sweeps of value iteration.
+    #: Newton steps (linear solves, or fifty sweeps in place of one), or sweeps of value iteration.
     steps: Int[Array, ""]
 
 
-def fixed_point(backup: AbstractBackup, tol: float, method: Method) -> Solution:
-    """Solve V = T V to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), or to the rounding floor where that is higher."""
+def fixed_point(
+    backup: AbstractBackup, tol: float, method: Method, *, start: Float[Array, " S"] | None = None
+) -> Solution:
+    """Solve V = T V to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), or to the rounding floor where that is higher.
+
+    `start` is a guess, such as the solution of a problem nearby. At γ < 1 any guess leads to the solution; at γ = 1
+    one that goes round in circles would not, and it is left aside.
+    """
     checks.one_of("method", method, METHODS)
     settings = Settings(checks.positive("tol", tol), _chosen(backup, tol, method))
-    solution = Solution(*_solve(settings, backup))
+    usable = start is not None and backup.mdp.terminal is None
+    solution = Solution(*_solve(settings, backup, start if usable else None))
     if not is_traced(solution):
         _complain(solution, backup, settings)
     return solution
@@ -71,23 +84,23 @@ def _chosen(backup: AbstractBackup, tol: float, method: Method) -> Method:
         return "newton"
     sweeps = np.log(tol * max(1 - discount, 1e-300)) / np.log(discount) if 0 < discount < 1 else 1
     if backup.mdp.num_states > DENSE_LIMIT:
-        return "value-iteration" if sweeps <= 1000 else "newton"
+        return "value-iteration" if sweeps <= 150 else "newton"
     # A dense factorisation against sweeps over what is stored: they break even at about S³/6 stored entries.
     stored = jax.eval_shape(backup.mdp.dynamics.aligned_probs).size
     return "value-iteration" if sweeps <= max(100, backup.mdp.num_states**3 / (6 * stored)) else "newton"
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solve(settings: Settings, backup: AbstractBackup) -> tuple:
-    solution = _solved(settings, backup)
+def _solve(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"] | None) -> tuple:
+    solution = _solved(settings, backup, guess)
     return solution.value, solution.error_bound, solution.steps
 
 
 @_solve.defjvp
 def _implicit(settings: Settings, primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
     r"""dV = (I − γP_π)⁻¹ ∂T, the implicit function theorem; derivatives of any order follow from it."""
-    (backup,), (backup_dot,) = primals, tangents
-    value, error_bound, steps = _solve(settings, backup)
+    (backup, guess), (backup_dot, _) = primals, tangents
+    value, error_bound, steps = _solve(settings, backup, guess)
     _, change = jax.jvp(lambda backup: backup(value), (backup,), (backup_dot,))
     value_dot = chain_at(backup, value).solve_values(change)
     no_change = np.zeros(jnp.shape(steps), jax.dtypes.float0)
@@ -102,8 +115,10 @@ def chain_at(backup: AbstractBackup, value: Float[Array, " S"]) -> Chain:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _solved(settings: Settings, backup: AbstractBackup) -> Solution:
+def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"] | None) -> Solution:
     start = jnp.zeros_like(backup.reward[0]) if backup.mdp.terminal is None else _proper_start(backup)
+    if guess is not None:
+        start = jnp.where(jnp.isfinite(guess).all(), guess, start)
     certify = _certified if backup.mdp.terminal is None else _certified_undiscounted
     newton = settings.method == "newton"
     limit = MAX_NEWTON_STEPS if newton else MAX_SWEEPS
@@ -129,9 +144,27 @@ def _solved(settings: Settings, backup: AbstractBackup) -> Solution:
             done &= state.bound > state.bound_before / 4
         return ~done & (state.steps < limit) & jnp.isfinite(state.residual).all()
 
+    def swept(state, sweeps):
+        value = jax.lax.fori_loop(0, sweeps, lambda _, value: backup(value), state.value)
+        return look(value, state.bound, state.steps + 1)
+
     def advance(state):
-        move = chain_at(backup, state.value).solve_values(state.residual) if newton else state.residual
-        return look(state.value + move, state.bound, state.steps + 1)
+        if not newton:
+            return look(state.value + state.residual, state.bound, state.steps + 1)
+        chain = chain_at(backup, state.value)
+        if backup.mdp.num_states <= DENSE_LIMIT:
+            return look(state.value + chain.solve_values(state.residual), state.bound, state.steps + 1)
+        undiscounted = backup.mdp.terminal is not None
+        tol = KRYLOV_TOLERANCE if undiscounted else INEXACT * (1 - backup.mdp.discount)
+        move = chain.solve_values(state.residual, tol)
+        # An iterative solve can break down; sweeps cannot.
+        left = jnp.linalg.norm(move - chain.ahead(move) - state.residual)
+        solved = left <= 0.5 * jnp.linalg.norm(state.residual)
+        return jax.lax.cond(
+            solved,
+            lambda: look(state.value + move, state.bound, state.steps + 1),
+            lambda: swept(state, FALLBACK_SWEEPS),
+        )
 
     end = jax.lax.while_loop(unfinished, advance, look(start, jnp.full_like(start[0], jnp.inf), jnp.asarray(0)))
     broken = ~jnp.isfinite(end.bound)

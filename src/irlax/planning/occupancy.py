@@ -114,6 +114,7 @@ def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], c
 
     if stride == 1:
         return jax.lax.scan(each_time, carry, jnp.arange(len(kept)))
+    assert policy.mdp.horizon is not None
     whole, rest = divmod(policy.mdp.horizon, stride)
     carry, outputs = jax.lax.scan(each_stretch, carry, jnp.arange(whole))
     outputs = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), outputs)

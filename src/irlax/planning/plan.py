@@ -71,15 +71,22 @@ class Plan(eqx.Module):
         return jnp.concatenate([value[1:], jnp.zeros_like(value[:1])])
 
 
-def plan_with(backup: AbstractBackup, tol: float, method: Method, *, low_memory: bool = False) -> Plan:
+def plan_with(
+    backup: AbstractBackup,
+    tol: float,
+    method: Method,
+    *,
+    low_memory: bool = False,
+    start: Float[Array, " S"] | None = None,
+) -> Plan:
     """Backward induction over a finite horizon, a certified fixed point over an infinite one.
 
     With `low_memory` a finite horizon keeps about √T values of each state instead of T; a pass forward over time
-    then computes them once more, a stretch of √T at a time.
+    then computes them once more, a stretch of √T at a time. `start` is a guess at the fixed point.
     """
     horizon = backup.mdp.horizon
     if horizon is None:
-        solution = fixed_point(backup, tol, method)
+        solution = fixed_point(backup, tol, method, start=start)
         return Plan(backup, solution.value, solution.error_bound, solution.steps)
     stride = math.isqrt(horizon - 1) + 1 if low_memory else 1
     value = backward_induction(backup, stride)

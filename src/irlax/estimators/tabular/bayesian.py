@@ -200,14 +200,14 @@ class BayesianIRL(eqx.Module):
         # A normal prior is a penalty; another one is replaced, here only, by the normal of the same variance.
         weight, precision = float(posterior.weights.sum()), 1 / self.prior.variance
         problem, first = posed(posterior.objectives, rewards, experts, precision / weight)
-        solver = chosen("auto", linear=True, num_parameters=len(first))
-        mode = solver.minimise(problem, first, Watch(problem, 1e-6, ())).x
+        solver = chosen("auto", rewards, [expert.mdp for expert in experts])
+        at = solver.minimise(problem, first, Watch(problem, 1e-6, ())).at
         scale = np.asarray(problem.scale)
         spread = np.full(len(first), self.prior.variance**0.5)
         if len(first) <= DENSE_HESSIAN:
-            curvature, axes = np.linalg.eigh(weight * problem.hessian(mode) * np.outer(scale, scale))
+            curvature, axes = np.linalg.eigh(weight * problem.hessian(at) * np.outer(scale, scale))
             spread = axes / np.sqrt(np.maximum(curvature, 0.1 * precision))
-        moved = (jnp.asarray(mode / scale), jnp.asarray(spread))
+        moved = (jnp.asarray(at.x / scale), jnp.asarray(spread))
         return eqx.tree_at(lambda posterior: (posterior.mode, posterior.spread), posterior, moved)
 
     def _drawn(
@@ -250,7 +250,7 @@ class Posterior(eqx.Module):
         """log p(θ) + log p(D|θ), up to a constant; −inf where the model does not exist."""
         theta = self.mode + (self.spread @ z if self.spread.ndim == 2 else self.spread * z)
         tree = self.flattening.unflatten(theta)
-        losses = [weight * loss(tree) for weight, loss in zip(self.weights, self.objectives, strict=True)]
+        losses = [weight * loss(tree)[0] for weight, loss in zip(self.weights, self.objectives, strict=True)]
         value = self.prior.log_density(theta) - sum(losses)
         return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 

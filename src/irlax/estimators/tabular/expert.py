@@ -9,13 +9,15 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.mdp import MDP
-from irlax.planning.occupancy import checked_policy, occupancy
+from irlax.planning.occupancy import checked_policy, occupancy, visits
 from irlax.planning.plan import Plan
 from irlax.typing import Float, Int
 
 Start = Literal["auto", "demos", "mdp"]
 #: Above this share of missing discounted mass a warning is given.
 MISSING_WARNS = 0.01
+#: A policy with an occupancy of more entries than this (800 MB) is summed over time at once.
+MANY_ENTRIES = 100_000_000
 
 
 class Choices(eqx.Module):
@@ -34,7 +36,8 @@ class Expert(eqx.Module):
 
     mdp: MDP
     demos: Demonstrations | None
-    #: γᵗ P(S_t = s, A_t = a): [T,S,A] or [S,A]; only for a demonstrator given as policy or occupancy.
+    #: γᵗ P(S_t = s, A_t = a), or its sum over time, which is all that feature matching needs; only for a demonstrator
+    #: given as policy or occupancy.
     given_occupancy: Float[np.ndarray, "*T S A"] | None
     #: How much this demonstrator counts beside others: its number of episodes, or 1.
     weight: float
@@ -57,7 +60,9 @@ class Expert(eqx.Module):
                 f"{type(demonstrator).__name__}."
             )
         policy = demonstrator if isinstance(demonstrator, Plan) else checked_policy(mdp, demonstrator)
-        return cls(mdp, None, np.asarray(occupancy(mdp, policy)), 1.0)
+        entries = (mdp.horizon or 1) * mdp.num_states * mdp.num_actions
+        where = occupancy if entries <= MANY_ENTRIES else visits
+        return cls(mdp, None, np.asarray(where(mdp, policy)), 1.0)
 
     @classmethod
     def _of_demos(cls, mdp: MDP, demos: Demonstrations, start: Start) -> "Expert":
@@ -74,8 +79,8 @@ class Expert(eqx.Module):
         taken to look like the rest; else the reward of merely going on would be unbounded.
         """
         if self.given_occupancy is not None:
-            summed = self.given_occupancy if self.mdp.horizon is None else self.given_occupancy.sum(axis=0)
-            return summed.T, 0.0
+            joint = self.given_occupancy
+            return (joint if joint.ndim == 2 else joint.sum(axis=0)).T, 0.0
         demos = self._whole_episodes()
         shape = (self.mdp.num_actions, self.mdp.num_states)
         weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
@@ -187,6 +192,11 @@ class Expert(eqx.Module):
             return _grouped(mdp, time, demos.tabular_states, demos.actions, weight)
         joint = self.given_occupancy
         assert joint is not None
+        if mdp.horizon is not None and joint.ndim == 2:
+            raise ValueError(
+                "The likelihood objectives need the demonstrator's occupancy at each time, (T, S, A), but only its sum "
+                "over time is known. Use 'feature-matching', or sample demonstrations with `rollout`."
+            )
         if not discounted and mdp.discount != 1:
             if mdp.horizon is None:
                 raise ValueError(
@@ -223,7 +233,8 @@ def _grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray
     period, state = np.divmod(place, mdp.num_states)
     counts = np.bincount(period, minlength=periods)
     column = np.arange(len(unique)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shape = (periods, max(int(counts.max(initial=0)), 1))
+    # Rounded up to a power of two: data of nearly the same size are then served by one compilation.
+    shape = (periods, 1 << max(int(counts.max(initial=1)) - 1, 0).bit_length())
     # Padding must point at a choice that exists: log π of one that does not is −inf, and 0 · −inf is NaN.
     first_action = 0 if mdp.mask is None else int(np.argmax(np.asarray(mdp.mask)[:, 0]))
     grid = Choices(np.zeros(shape, int), np.full(shape, first_action), np.zeros(shape))
@@ -234,8 +245,9 @@ def _grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray
 
 def _checked_occupancy(mdp: MDP, given: Any) -> Float[np.ndarray, "*T S A"]:
     joint = checks.as_floats("occupancy", given)
-    lead = () if mdp.horizon is None else (mdp.horizon,)
-    meaning = "(S, A)" if mdp.horizon is None else "(T, S, A)"
+    summed = mdp.horizon is None or joint.ndim == 2
+    lead = () if summed else (mdp.horizon,)
+    meaning = "(S, A)" if summed else "(T, S, A), or (S, A) summed over time"
     checks.has_shape("occupancy", joint, (*lead, mdp.num_states, mdp.num_actions), meaning)
     checks.finite("occupancy", joint)
     if (joint < 0).any():

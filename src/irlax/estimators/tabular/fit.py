@@ -35,7 +35,7 @@ class Certificate(eqx.Module):
     gradient: float
     #: With l2 > 0 and a convex objective: the objective exceeds its minimum by at most this, ‖∇‖²/(2·l2).
     duality_gap: float | None = None
-    #: With l2 = 0: ½ ∇ᵀH⁻¹∇, what one more Newton step would gain.
+    #: With l2 = 0: ½ ∇ᵀH⁻¹∇, what one more Newton (or, after L-BFGS, quasi-Newton) step would gain.
     newton_decrement: float | None = None
 
 

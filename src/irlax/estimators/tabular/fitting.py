@@ -19,6 +19,7 @@ from irlax.estimators.tabular.solvers import (
     AbstractSolver,
     Flattening,
     Iterate,
+    Minimum,
     Problem,
     Watch,
 )
@@ -33,6 +34,8 @@ from irlax.typing import Float
 
 #: How far along a direction to look for the objective to turn up again, in units of the features.
 FAR = 30.0
+#: A quasi-Newton step this short is the end of the way; near an optimum at infinity it stays ten times as long.
+NEAR = 0.03
 
 
 def matched(
@@ -87,14 +90,17 @@ def minimised(
     tol: float,
     convex: bool,
     plan: Callable[[MDP, AbstractReward], Plan],
-    gap: Callable[[Any], Float[np.ndarray, " K"]] | None,
+    gap: Callable[[Any, Float[np.ndarray, " K"]], Float[np.ndarray, " K"]] | None,
     held_out: Demonstrations | None,
     shown: bool | None,
     callback: Callable[[Iterate], None] | None,
     missing_mass: float = 0.0,
     extras: tuple[Extra, ...] = (),
 ) -> TabularFit:
-    """Minimise the objectives together, then gather everything about the one θ that was found."""
+    """Minimise the objectives together, then gather everything about the one θ that was found.
+
+    `gap` is told θ and the slope of the objective there, without its penalty.
+    """
     began = time.perf_counter()
     problem, first = posed(objectives, rewards, experts, l2)
     with progress(method, getattr(solver, "max_steps", None), shown=shown) as bar:
@@ -104,8 +110,8 @@ def minimised(
 
         listeners = (tell,) if callback is None else (tell, callback)
         found = solver.minimise(problem, first, Watch(problem, tol, listeners))
-    status, certificate = _judged(problem, found.x, found.status, l2=l2, convex=convex)
-    theta = problem.flattening.unflatten(jnp.asarray(found.x / np.asarray(problem.scale)))
+    status, certificate = _judged(problem, found, l2=l2, convex=convex)
+    theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))
     learned = tuple(reward.with_parameters(_on_host(theta)) for reward in rewards)
     plans = tuple(plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
     observed = all(expert.demos is not None for expert in experts)
@@ -117,7 +123,7 @@ def minimised(
         plans=plans,
         experts=experts,
         status=status,
-        feature_gap=None if gap is None else gap(theta),
+        feature_gap=None if gap is None else gap(theta, problem.raw_gradient(found.at.gradient) - l2 * flat(theta)),
         certificate=certificate,
         log_likelihood=sum(total_log_likelihood(*pair) for pair in plans_and_experts) if observed else None,
         held_out_log_likelihood=None if held_out is None else _held_out(plans, experts, held_out),
@@ -153,27 +159,28 @@ def posed(
     return problem, flat(rewards[0].parameters) * scale
 
 
-def _judged(
-    problem: Problem, x: Float[np.ndarray, " K"], status: Status, *, l2: float, convex: bool
-) -> tuple[Status, Certificate]:
+def _judged(problem: Problem, found: Minimum, *, l2: float, convex: bool) -> tuple[Status, Certificate]:
     """Whether an optimum was found, and how far it can be."""
-    loss, gradient = problem.value_and_gradient(x)
-    size, raw = problem.size(gradient), problem.raw_gradient(gradient)
+    at, gradient = found.at, found.at.gradient
+    size, raw = float(problem.size(gradient)), problem.raw_gradient(gradient)
     if l2 > 0:
         gap = float(raw @ raw) / (2 * l2) if convex else None
-        return status, Certificate(size, duality_gap=gap)
-    if not np.isfinite(loss) or len(x) > 10 * DENSE_HESSIAN:
-        return status, Certificate(size)
-    if len(x) <= DENSE_HESSIAN:
-        step, gain = exact_step(problem.hessian(x), gradient, np.inf)
+        return found.status, Certificate(size, duality_gap=gap)
+    if not np.isfinite(at.loss) or len(gradient) > 10 * DENSE_HESSIAN:
+        return found.status, Certificate(size)
+    estimate = found.quasi_newton_step
+    if estimate is not None and np.abs(estimate).max(initial=0.0) < NEAR:
+        return found.status, Certificate(size, newton_decrement=-float(estimate @ gradient) / 2)
+    if len(gradient) <= DENSE_HESSIAN:
+        step, gain = exact_step(problem.hessian(at), gradient, np.inf)
     else:
-        step, gain = steihaug_step(lambda v: problem.hessian_product(x, v), gradient, 1e6)
+        step, gain = steihaug_step(lambda v: problem.hessian_product(at, v), gradient, 1e6)
     # At an optimum the next Newton step is tiny. Where the optimum is at infinity it stays as long as ever, however
     # small the gradient has become, and the objective never turns up again.
-    length = np.abs(step).max(initial=0.0)
+    length, status = np.abs(step).max(initial=0.0), found.status
     if length > 0.3:
-        _, beyond = problem.value_and_gradient(x + FAR * step / length)
-        slope = float(beyond @ step) / length
+        beyond = problem.evaluate(at.x + FAR * step / length, at.memories)
+        slope = float(beyond.gradient @ step) / length
         if np.isfinite(slope) and slope < 1e-7:
             status = Status.UNBOUNDED
     return status, Certificate(size, newton_decrement=gain)

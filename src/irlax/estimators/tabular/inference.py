@@ -127,12 +127,12 @@ def _places(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.
 
 @eqx.filter_jit
 def _slopes(likelihood: Likelihood, flattening: Flattening, theta: Float[Array, " K"]) -> Float[Array, "T M K"]:
-    return jax.jacfwd(lambda theta: likelihood.log_policy(flattening.unflatten(theta)))(theta)
+    return jax.jacfwd(lambda theta: likelihood.log_policy(flattening.unflatten(theta))[0])(theta)
 
 
 @eqx.filter_jit
 def _curvature(likelihood: Likelihood, flattening: Flattening, theta: Float[Array, " K"]) -> Float[Array, "K K"]:
-    return jax.hessian(lambda theta: likelihood(flattening.unflatten(theta)))(theta)
+    return jax.hessian(lambda theta: likelihood(flattening.unflatten(theta))[0])(theta)
 
 
 def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
@@ -177,7 +177,7 @@ def refits(
 
     def refit(grid):
         def loss(theta):
-            log_policy = likelihood.log_policy(flattening.unflatten(theta))
+            log_policy, _ = likelihood.log_policy(flattening.unflatten(theta))
             return -(grid * log_policy).sum() + 0.5 * penalty * (theta @ theta)
 
         def step(theta, _):

@@ -14,13 +14,11 @@ from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.fitting import matched, minimised, settings_of
 from irlax.estimators.tabular.objectives import PathMatching
-from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, SolverName, chosen
+from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, SolverName, check_solver, chosen
 from irlax.mdp import MDP
 from irlax.planning import Plan, path_plan
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import flat
-from irlax.typing import Float
 
 
 class MaxEntIRL(eqx.Module):
@@ -43,7 +41,7 @@ class MaxEntIRL(eqx.Module):
         checks.positive("l2", self.l2, zero=True)
         checks.positive("tol", self.tol)
         checks.one_of("start", self.start, ("auto", "demos", "mdp"))
-        chosen(self.solver, linear=True, num_parameters=1)
+        check_solver(self.solver)
 
     def fit(
         self,
@@ -59,13 +57,6 @@ class MaxEntIRL(eqx.Module):
         with scope():
             rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
             objectives = [_objective(*pair) for pair in zip(rewards, experts, strict=True)]
-            shares = np.array([expert.weight for expert in experts])
-            shares = shares / shares.sum()
-
-            def gap(theta: Any) -> Float[np.ndarray, " K"]:
-                terms = [share * flat(jax.grad(f)(theta)) for share, f in zip(shares, objectives, strict=True)]
-                return -np.sum(terms, axis=0)
-
             linear = all(reward.is_linear for reward in rewards)
             return minimised(
                 objectives,
@@ -73,12 +64,12 @@ class MaxEntIRL(eqx.Module):
                 experts,
                 method="MaxEntIRL",
                 settings=settings_of(self, "l2"),
-                solver=chosen(self.solver, linear=linear, num_parameters=rewards[0].num_parameters),
+                solver=chosen(self.solver, rewards, [expert.mdp for expert in experts]),
                 l2=self.l2,
                 tol=self.tol,
                 convex=linear,
                 plan=_path,
-                gap=gap,
+                gap=lambda theta, slope: -slope,
                 held_out=held_out,
                 shown=self.progress,
                 callback=callback,

@@ -1,5 +1,6 @@
 """Maximum causal entropy inverse reinforcement learning, with known dynamics."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Extra, TabularFit
 from irlax.estimators.tabular.fitting import matched, minimised, settings_of
 from irlax.estimators.tabular.objectives import AbstractObjective, FeatureMatching, Likelihood
-from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, SolverName, chosen
+from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, SolverName, check_solver, chosen
 from irlax.mdp import MDP
 from irlax.planning import Plan, soft_plan
 from irlax.planning.occupancy import visits_of
@@ -43,7 +44,8 @@ class MCEIRL(eqx.Module):
     of the gradient. `solver` is "newton", "lbfgs", "dual-ascent" (the Primer's Algorithm 1), "adam", or one
     of their classes with its own settings; "auto" takes Newton for few parameters, L-BFGS for many and Adam
     for networks. `start` says where the model starts: where the demonstrations do, when there are any
-    ("auto", "demos"), or as the MDP does ("mdp").
+    ("auto", "demos"), or as the MDP does ("mdp"). `low_memory` keeps √T·S values of a finite horizon instead of T·S
+    (feature matching only), for about half as much time again.
     """
 
     objective: ObjectiveName = "feature-matching"
@@ -51,6 +53,7 @@ class MCEIRL(eqx.Module):
     l2: float | Literal["cv"] = 0.0
     tol: float = 1e-8
     start: Start = "auto"
+    low_memory: bool = False
     progress: bool | None = None
 
     def __check_init__(self) -> None:
@@ -59,7 +62,9 @@ class MCEIRL(eqx.Module):
             checks.positive("l2", self.l2, zero=True)
         checks.positive("tol", self.tol)
         checks.one_of("start", self.start, ("auto", "demos", "mdp"))
-        chosen(self.solver, linear=True, num_parameters=1)
+        check_solver(self.solver)
+        if self.low_memory and self.objective != "feature-matching":
+            raise ValueError("`low_memory` is for objective='feature-matching'.")
 
     def fit(
         self,
@@ -73,10 +78,10 @@ class MCEIRL(eqx.Module):
     ) -> TabularFit:
         """Learn `reward`, starting from its current parameters.
 
-        The demonstrator is `Demonstrations`, a policy array or a plan (`demos`), or an occupancy
-        (`occupancy=`). With lists of MDPs and demonstrators one reward is learned from all of them, each in
-        proportion to its episodes. `held_out` demonstrations are scored, never learned from. `callback` is
-        told of every step.
+        The demonstrator is `Demonstrations`, a policy array or a plan (`demos`), or an occupancy (`occupancy=`; for
+        feature matching its sum over time will do). With lists of MDPs and demonstrators one reward is learned from
+        all of them, each in proportion to its episodes. `held_out` demonstrations are scored, never learned from.
+        `callback` is told of every step.
         """
         with scope():
             rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
@@ -92,18 +97,23 @@ class MCEIRL(eqx.Module):
             objectives, missing = estimator.objectives(rewards, experts)
             linear = all(reward.is_linear for reward in rewards)
             whole = all(expert.is_whole() for expert in experts)
+
+            def gap(theta: Any, slope: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+                matching = self.objective == "feature-matching"
+                return -slope if matching else feature_gap(theta, rewards, experts)
+
             return minimised(
                 objectives,
                 rewards,
                 experts,
                 method="MCEIRL",
                 settings=settings_of(estimator, "objective", "l2"),
-                solver=chosen(self.solver, linear=linear, num_parameters=rewards[0].num_parameters),
+                solver=chosen(self.solver, rewards, [expert.mdp for expert in experts]),
                 l2=float(estimator.l2),
                 tol=self.tol,
                 convex=linear and self.objective == "feature-matching",
-                plan=_soft,
-                gap=(lambda theta: feature_gap(theta, rewards, experts)) if whole else None,
+                plan=functools.partial(_soft, low_memory=self.low_memory),
+                gap=gap if whole else None,
                 held_out=held_out,
                 shown=self.progress,
                 callback=callback,
@@ -122,7 +132,7 @@ class MCEIRL(eqx.Module):
             if self.objective == "feature-matching":
                 visits, unseen = expert.visits(warn=True)
                 missing = max(missing, unseen)
-                objectives.append(FeatureMatching(expert.mdp, folded, jnp.asarray(visits)))
+                objectives.append(FeatureMatching(expert.mdp, folded, jnp.asarray(visits), self.low_memory))
             else:
                 seen = expert.choices(discounted=self.objective == "discounted-likelihood")
                 arrays = (jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights))
@@ -130,8 +140,8 @@ class MCEIRL(eqx.Module):
         return objectives, missing
 
 
-def _soft(mdp: MDP, reward: AbstractReward) -> Plan:
-    return soft_plan(mdp, reward.table(mdp))
+def _soft(mdp: MDP, reward: AbstractReward, *, low_memory: bool) -> Plan:
+    return soft_plan(mdp, reward.table(mdp), low_memory=low_memory)
 
 
 def feature_gap(

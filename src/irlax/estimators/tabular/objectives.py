@@ -10,8 +10,10 @@ and `PathMatching`, the dual of the Maximum Entropy (non-causal) model. Primer, 
 """
 
 import abc
+import functools
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -26,13 +28,25 @@ from irlax.precision import StaysOnDevice
 from irlax.rewards.base import AbstractFolded, AbstractUnfolded
 from irlax.typing import Array, Float, Int
 
+#: What an evaluation leaves for the next one near it: the values of an endless problem, or nothing.
+Memory = Float[Array, " S"] | None
+
 
 class AbstractObjective(StaysOnDevice):
     """Parameters ↦ loss of an episode."""
 
+    mdp: eqx.AbstractVar[MDP]
+
     @abc.abstractmethod
-    def __call__(self, parameters: Any) -> Float[Array, ""]:
-        """The loss; its gradient is what the demonstrator lacks or has too much of."""
+    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+        """The loss, whose gradient is what the demonstrator lacks or has too much of; and what to remember.
+
+        `memory` is where the search for the fixed point starts. It changes the work, not the result.
+        """
+
+    def first_memory(self) -> Memory:
+        """The memory of one who has seen nothing."""
+        return None if self.mdp.horizon is not None else jnp.zeros(self.mdp.num_states, self.mdp.initial.dtype)
 
 
 class FeatureMatching(AbstractObjective):
@@ -41,10 +55,13 @@ class FeatureMatching(AbstractObjective):
     mdp: MDP
     folded: AbstractFolded
     visits: Float[Array, "A S"]
+    #: Keep √T·S values in memory instead of T·S, and compute the others twice.
+    low_memory: bool = eqx.field(static=True, default=False)
 
-    def __call__(self, parameters: Any) -> Float[Array, ""]:
+    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
         reward = self.folded(parameters)
-        return start_value(self.mdp, reward) - (self.visits * reward).sum()
+        value, memory = start_value(self.low_memory, self.mdp, reward, memory)
+        return value - (self.visits * reward).sum(), memory
 
 
 class Likelihood(AbstractObjective):
@@ -56,15 +73,17 @@ class Likelihood(AbstractObjective):
     actions: Int[Array, "T M"]
     weights: Float[Array, "T M"]
 
-    def __call__(self, parameters: Any) -> Float[Array, ""]:
-        return -(self.weights * self.log_policy(parameters)).sum()
+    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+        log_policy, memory = self.log_policy(parameters, memory)
+        return -(self.weights * log_policy).sum(), memory
 
-    def log_policy(self, parameters: Any) -> Float[Array, "T M"]:
-        """log π of each observed choice."""
+    def log_policy(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, "T M"], Memory]:
+        """log π of each observed choice, and what to remember."""
         backup = SoftBackup(self.mdp, self.folded(parameters))
         if self.mdp.horizon is None:
-            value = fixed_point(backup, TOLERANCE, "auto").value
-            return backup.log_policy(backup.q(value))[self.actions, self.states]
+            value = fixed_point(backup, TOLERANCE, "auto", start=memory).value
+            chosen = backup.log_policy(backup.q(value))[self.actions, self.states]
+            return chosen, jax.lax.stop_gradient(value)
 
         # Kept for the backward pass are the values, T·S; the policies, T·S·A, are computed again.
         @jax.checkpoint
@@ -74,7 +93,7 @@ class Likelihood(AbstractObjective):
             return backup.value(q), backup.log_policy(q)[actions, states]
 
         after_the_end = jnp.zeros_like(backup.reward[0])
-        return jax.lax.scan(step, after_the_end, (self.states, self.actions), reverse=True)[1]
+        return jax.lax.scan(step, after_the_end, (self.states, self.actions), reverse=True)[1], None
 
 
 class PathMatching(AbstractObjective):
@@ -90,64 +109,78 @@ class PathMatching(AbstractObjective):
     #: Observed transitions, aligned with the dynamics; None when the reward does not depend on s'.
     transitions: Float[Array, "..."] | None
 
-    def __call__(self, parameters: Any) -> Float[Array, ""]:
+    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
         reward, by_transition = self.unfolded(parameters)
         earned = (self.visits * reward).sum()
         if by_transition is None:
-            return path_start_value(self.mdp, reward) - earned
+            value, memory = path_start_value(self.mdp, reward, memory)
+            return value - earned, memory
         assert self.transitions is not None
         earned += (self.transitions * by_transition).sum()
-        return path_transition_value(self.mdp, reward, by_transition) - earned
+        value, memory = path_transition_value(self.mdp, reward, by_transition, memory)
+        return value - earned, memory
 
 
-def _planned(backup: AbstractBackup) -> Plan:
-    return plan_with(backup, TOLERANCE, "auto")
+def _planned(backup: AbstractBackup, memory: Memory, *, low_memory: bool = False) -> Plan:
+    return plan_with(backup, TOLERANCE, "auto", low_memory=low_memory, start=memory)
 
 
-def _at_the_start(plan: Plan) -> Float[Array, ""]:
-    return jnp.asarray(plan.mdp.initial) @ plan.first_value
+def _at_the_start(plan: Plan) -> tuple[Float[Array, ""], Memory]:
+    expected = jnp.asarray(plan.mdp.initial) @ plan.first_value
+    return expected, (plan.first_value if plan.mdp.horizon is None else None)
 
 
-@jax.custom_jvp
-def start_value(mdp: MDP, reward: Float[Array, "A S"]) -> Float[Array, ""]:
+def _unchanged(memory: Memory) -> Memory:
+    """The derivative of what is remembered: it matters to nobody."""
+    return None if memory is None else jnp.zeros_like(memory)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def start_value(
+    low_memory: bool, mdp: MDP, reward: Float[Array, "A S"], memory: Memory
+) -> tuple[Float[Array, ""], Memory]:
     r"""$\mathbb{E}_{s_0} V_0(s_0)$ of the soft plan. Its derivative in the reward is the occupancy.
 
     That derivative is built in: one forward pass, nothing stored but the values. (The MDP is held fixed.)
     """
-    return _at_the_start(_planned(SoftBackup(mdp, reward)))
+    return _at_the_start(_planned(SoftBackup(mdp, reward), memory, low_memory=low_memory))
 
 
 @start_value.defjvp
-def _(primals, tangents):
-    (mdp, reward), (_, reward_dot) = primals, tangents
-    plan = _planned(SoftBackup(mdp, reward))
-    return _at_the_start(plan), (visits_of(mdp, plan) * reward_dot).sum()
+def _(low_memory, primals, tangents):
+    (mdp, reward, memory), (_, reward_dot, _) = primals, tangents
+    plan = _planned(SoftBackup(mdp, reward), memory, low_memory=low_memory)
+    value, memory = _at_the_start(plan)
+    return (value, memory), ((visits_of(mdp, plan) * reward_dot).sum(), _unchanged(memory))
 
 
 @jax.custom_jvp
-def path_start_value(mdp: MDP, reward: Float[Array, "A S"]) -> Float[Array, ""]:
+def path_start_value(mdp: MDP, reward: Float[Array, "A S"], memory: Memory) -> tuple[Float[Array, ""], Memory]:
     """As `start_value`, under the path model; its derivative is the believed occupancy."""
-    return _at_the_start(_planned(PathBackup(mdp, reward)))
+    return _at_the_start(_planned(PathBackup(mdp, reward), memory))
 
 
 @path_start_value.defjvp
 def _(primals, tangents):
-    (mdp, reward), (_, reward_dot) = primals, tangents
-    plan = _planned(PathBackup(mdp, reward))
-    return _at_the_start(plan), (believed_visits(mdp, plan) * reward_dot).sum()
+    (mdp, reward, memory), (_, reward_dot, _) = primals, tangents
+    plan = _planned(PathBackup(mdp, reward), memory)
+    value, memory = _at_the_start(plan)
+    return (value, memory), ((believed_visits(mdp, plan) * reward_dot).sum(), _unchanged(memory))
 
 
 @jax.custom_jvp
 def path_transition_value(
-    mdp: MDP, reward: Float[Array, "A S"], by_transition: Float[Array, "..."]
-) -> Float[Array, ""]:
+    mdp: MDP, reward: Float[Array, "A S"], by_transition: Float[Array, "..."], memory: Memory
+) -> tuple[Float[Array, ""], Memory]:
     """As `path_start_value`, with a reward that depends on s' as well."""
-    return _at_the_start(_planned(PathBackup(mdp, reward, by_transition)))
+    return _at_the_start(_planned(PathBackup(mdp, reward, by_transition), memory))
 
 
 @path_transition_value.defjvp
 def _(primals, tangents):
-    (mdp, reward, by_transition), (_, reward_dot, by_transition_dot) = primals, tangents
-    plan = _planned(PathBackup(mdp, reward, by_transition))
+    (mdp, reward, by_transition, memory), (_, reward_dot, by_transition_dot, _) = primals, tangents
+    plan = _planned(PathBackup(mdp, reward, by_transition), memory)
     change = (believed_visits(mdp, plan) * reward_dot).sum()
-    return _at_the_start(plan), change + (believed_transitions(mdp, plan) * by_transition_dot).sum()
+    change += (believed_transitions(mdp, plan) * by_transition_dot).sum()
+    value, memory = _at_the_start(plan)
+    return (value, memory), (change, _unchanged(memory))

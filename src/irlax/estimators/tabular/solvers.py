@@ -6,7 +6,8 @@ column in thousandths converges as a column in units does.
 
 import abc
 import functools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -16,12 +17,21 @@ import numpy as np
 
 from irlax import checks
 from irlax.estimators.base import Status
-from irlax.estimators.tabular.objectives import AbstractObjective
+from irlax.estimators.tabular import lbfgs
+from irlax.estimators.tabular.objectives import AbstractObjective, Memory
 from irlax.estimators.tabular.trust_region import exact_step, steihaug_step
-from irlax.typing import Array, Float
+from irlax.mdp import MDP
+from irlax.rewards import AbstractReward
+from irlax.typing import Array, Float, Int
+
+Memories = tuple[Memory, ...]
 
 #: Up to this many parameters curvature is kept as a matrix; above it, as Hessian-vector products.
 DENSE_HESSIAN = 400
+#: States times horizon up to which a few dozen gradients at once cost little more than one.
+SMALL_PROBLEM = 50_000
+#: The history of one stretch of iterations on the device holds at most this many numbers.
+RECORDED_NUMBERS = 5_000_000
 
 
 class Flattening(eqx.Module):
@@ -53,55 +63,94 @@ class Problem(eqx.Module):
     scale: Float[Array, " K"]
     l2: Float[Array, ""]
 
-    def loss(self, x: Float[Array, " K"]) -> Float[Array, ""]:
-        """The penalised objective per episode."""
+    def loss(self, x: Float[Array, " K"], memories: Memories) -> tuple[Float[Array, ""], Memories]:
+        """The penalised objective per episode, and what the next evaluation can start from."""
         theta = x / self.scale
         tree = self.flattening.unflatten(theta)
-        fit = sum(share * objective(tree) for share, objective in zip(self.shares, self.objectives, strict=True))
-        return fit + 0.5 * self.l2 * (theta @ theta)
+        fits, memories = zip(
+            *(objective(tree, memory) for objective, memory in zip(self.objectives, memories, strict=True)), strict=True
+        )
+        fit = sum(share * fit for share, fit in zip(self.shares, fits, strict=True))
+        return fit + 0.5 * self.l2 * (theta @ theta), memories
 
-    def value_and_gradient(self, x: Float[np.ndarray, " K"]) -> tuple[float, Float[np.ndarray, " K"]]:
+    def first_memories(self) -> Memories:
+        """What an evaluation starts from when nothing was evaluated before."""
+        return tuple(objective.first_memory() for objective in self.objectives)
+
+    @property
+    def num_values(self) -> int:
+        """Values that one evaluation computes: states times horizon, of the largest MDP."""
+        mdps = [objective.mdp for objective in self.objectives]
+        return max(mdp.num_states * (mdp.horizon or 1) for mdp in mdps)
+
+    def evaluate(self, x: Float[np.ndarray, " K"], memories: Memories | None = None) -> "Evaluation":
         """The loss and its gradient in x."""
-        value, gradient = _value_and_gradient(self, jnp.asarray(x))
-        return float(value), np.asarray(gradient)
+        known = self.first_memories() if memories is None else memories
+        (value, known), gradient = _value_and_gradient(self, jnp.asarray(x), known)
+        return Evaluation(x, float(value), np.asarray(gradient), known)
 
-    def hessian(self, x: Float[np.ndarray, " K"]) -> Float[np.ndarray, "K K"]:
+    def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
         """Second derivatives in x, as a matrix."""
-        matrix = np.asarray(_hessian(self, jnp.asarray(x)))
+        matrix = np.asarray(_hessian(self, jnp.asarray(at.x), at.memories))
         return (matrix + matrix.T) / 2
 
-    def hessian_product(self, x: Float[np.ndarray, " K"], v: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+    def hessian_product(self, at: "Evaluation", v: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
         """Second derivatives in x, times a vector."""
-        return np.asarray(_hessian_product(self, jnp.asarray(x), jnp.asarray(v)))
+        return np.asarray(_hessian_product(self, jnp.asarray(at.x), at.memories, jnp.asarray(v)))
 
     def raw_gradient(self, gradient: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
         """A gradient in x as a gradient in θ."""
         return gradient * np.asarray(self.scale)
 
-    def size(self, gradient: Float[np.ndarray, " K"]) -> float:
+    def size(self, gradient: Float[Array, " K"]) -> Float[Array, ""]:
         """The largest entry of the gradient, in θ and in units of the features alike."""
-        return float(np.abs(gradient * np.maximum(1, np.asarray(self.scale))).max())
+        return largest(gradient, self.scale)
+
+
+def largest(gradient: Any, scale: Any) -> Any:
+    """The largest entry of a gradient in x, in θ and in units of the features alike; on host and device."""
+    return abs(gradient * scale.clip(1)).max()
+
+
+class Evaluation(NamedTuple):
+    """The loss and its gradient at a point, and what the next evaluation can start from."""
+
+    x: Float[np.ndarray, " K"]
+    loss: float
+    gradient: Float[np.ndarray, " K"]
+    memories: Memories
 
 
 @eqx.filter_jit
-def _value_and_gradient(problem: Problem, x: Float[Array, " K"]) -> tuple[Float[Array, ""], Float[Array, " K"]]:
-    return jax.value_and_grad(problem.loss)(x)
+def _value_and_gradient(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Any:
+    return jax.value_and_grad(problem.loss, has_aux=True)(x, memories)
 
 
 @eqx.filter_jit
-def _hessian(problem: Problem, x: Float[Array, " K"]) -> Float[Array, "K K"]:
-    product = functools.partial(_product, problem, x)
+def _lbfgs_stretch(
+    problem: Problem, state: lbfgs.State, limit: Int[Array, ""], tol: Float[Array, ""], length: int
+) -> lbfgs.Stretch:
+    evaluate = jax.value_and_grad(problem.loss, has_aux=True)
+    return lbfgs.advance(evaluate, problem.size, state, limit=limit, tol=tol, length=length)
+
+
+@eqx.filter_jit
+def _hessian(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Float[Array, "K K"]:
+    product = functools.partial(_product, problem, x, memories)
     # A few directions at a time: all of them at once would hold K copies of every intermediate array.
-    return jax.lax.map(product, jnp.eye(len(x)), batch_size=min(len(x), 64))
+    batch = max(1, min(len(x), 64, 64 * SMALL_PROBLEM // problem.num_values))
+    return jax.lax.map(product, jnp.eye(len(x)), batch_size=batch)
 
 
 @eqx.filter_jit
-def _hessian_product(problem: Problem, x: Float[Array, " K"], v: Float[Array, " K"]) -> Float[Array, " K"]:
-    return _product(problem, x, v)
+def _hessian_product(
+    problem: Problem, x: Float[Array, " K"], memories: Memories, v: Float[Array, " K"]
+) -> Float[Array, " K"]:
+    return _product(problem, x, memories, v)
 
 
-def _product(problem: Problem, x: Float[Array, " K"], v: Float[Array, " K"]) -> Float[Array, " K"]:
-    return jax.jvp(jax.grad(problem.loss), (x,), (v,))[1]
+def _product(problem: Problem, x: Float[Array, " K"], memories: Memories, v: Float[Array, " K"]) -> Float[Array, " K"]:
+    return jax.jvp(lambda x: jax.grad(problem.loss, has_aux=True)(x, memories)[0], (x,), (v,))[1]
 
 
 class Iterate(NamedTuple):
@@ -116,9 +165,11 @@ class Iterate(NamedTuple):
 class Minimum(NamedTuple):
     """Where a solver stopped, and why."""
 
-    x: Float[np.ndarray, " K"]
+    at: Evaluation
     status: Status
     history: list[Iterate]
+    #: About −H⁻¹∇, where the solver has an idea of the curvature.
+    quasi_newton_step: Float[np.ndarray, " K"] | None = None
 
 
 class Watch:
@@ -129,11 +180,11 @@ class Watch:
         self.tol = tol
         self.history: list[Iterate] = []
         self._listeners = listeners
+        self._scale = np.asarray(problem.scale)
 
-    def saw(self, x: np.ndarray, loss: float, gradient: np.ndarray) -> bool:
+    def saw(self, x: Float[np.ndarray, " K"], loss: float, gradient: Float[np.ndarray, " K"]) -> bool:
         """Note an iterate; true if its gradient is within the tolerance."""
-        theta = x / np.asarray(self.problem.scale)
-        iterate = Iterate(len(self.history), theta, loss, self.problem.size(gradient))
+        iterate = Iterate(len(self.history), x / self._scale, loss, float(largest(gradient, self._scale)))
         self.history.append(iterate)
         for listen in self._listeners:
             listen(iterate)
@@ -161,70 +212,80 @@ class Newton(AbstractSolver):
         checks.count("max_steps", self.max_steps, 0)
 
     def minimise(self, problem: Problem, x: Float[np.ndarray, " K"], watch: Watch) -> Minimum:
+        return self.go_on(problem, problem.evaluate(x), watch)
+
+    def go_on(self, problem: Problem, at: Evaluation, watch: Watch) -> Minimum:
+        """As `minimise`, from a point that was evaluated."""
         radius, stalled = 10.0, 0
-        loss, gradient = problem.value_and_gradient(x)
         for _ in range(self.max_steps + 1):
-            if watch.saw(x, loss, gradient):
-                return Minimum(x, Status.CONVERGED, watch.history)
+            if watch.saw(at.x, at.loss, at.gradient):
+                return Minimum(at, Status.CONVERGED, watch.history)
             if len(watch.history) > self.max_steps:
                 break
-            step, predicted = _trust_region_step(problem, x, gradient, radius)
-            new_loss, new_gradient = problem.value_and_gradient(x + step)
+            step, predicted = _trust_region_step(problem, at, radius)
+            new = problem.evaluate(at.x + step, at.memories)
             # Below the resolution of the loss only the gradient can tell whether a step was good.
-            blind = predicted <= 1e-13 * max(1.0, abs(loss))
-            gained = loss - new_loss
-            shrinks = np.abs(new_gradient).max() < 0.9 * np.abs(gradient).max()
-            good = np.isfinite(new_loss) and (shrinks if blind else gained >= 0.05 * predicted)
+            blind = predicted <= 1e-13 * max(1.0, abs(at.loss))
+            gained = at.loss - new.loss
+            shrinks = np.abs(new.gradient).max() < 0.9 * np.abs(at.gradient).max()
+            good = np.isfinite(new.loss) and (shrinks if blind else gained >= 0.05 * predicted)
             if good:
                 if gained > 0.75 * predicted and np.linalg.norm(step) > 0.8 * radius:
                     radius *= 3
-                x, loss, gradient, stalled = x + step, new_loss, new_gradient, 0
+                at, stalled = new, 0
                 continue
             if blind:
                 # Nothing left to gain that float64 could show: that is the rounding floor.
-                return Minimum(x, Status.ROUNDING_FLOOR, watch.history)
+                return Minimum(at, Status.ROUNDING_FLOOR, watch.history)
             radius = min(radius, float(np.linalg.norm(step))) / 4
             stalled += 1
             if stalled > 30:
-                return Minimum(x, Status.STALLED, watch.history)
-        return Minimum(x, Status.MAX_STEPS, watch.history)
+                return Minimum(at, Status.STALLED, watch.history)
+        return Minimum(at, Status.MAX_STEPS, watch.history)
 
 
 class LBFGS(AbstractSolver):
-    """Limited-memory BFGS (SciPy's), finished by Newton steps where it cannot reach the tolerance itself."""
+    """Limited-memory BFGS, finished by Newton steps where it cannot reach the tolerance itself.
+
+    Iterations run on the device in stretches of about `report_every` seconds, between which progress is told.
+    """
 
     max_steps: int = 2000
     memory: int = 20
+    report_every: float = 0.2
 
     def __check_init__(self) -> None:
         checks.count("max_steps", self.max_steps, 0)
         checks.count("memory", self.memory)
+        checks.positive("report_every", self.report_every)
 
     def minimise(self, problem: Problem, x: Float[np.ndarray, " K"], watch: Watch) -> Minimum:
-        from scipy.optimize import minimize
+        if not self.max_steps:
+            return Newton(max_steps=0).minimise(problem, x, watch)
+        state = lbfgs.State.at(jnp.asarray(x), self.memory, problem.first_memories())
+        length = max(1, min(256, RECORDED_NUMBERS // len(x)))
+        limit, done = 1, False
+        while not done and len(watch.history) <= self.max_steps:
+            began, before = time.perf_counter(), int(state.count)
+            limit = min(limit, self.max_steps + 1 - before)
+            stretch = _lbfgs_stretch(problem, state, jnp.asarray(limit), jnp.asarray(watch.tol), length)
+            state, made = stretch.state, int(stretch.state.count) - before
+            seen = (np.asarray(record)[:made] for record in stretch[1:])
+            for point, loss, gradient in zip(*seen, strict=True):
+                done = watch.saw(point, float(loss), gradient)
+            if bool(state.stuck):
+                break
+            # The first stretch includes compilation, so the second is short as well.
+            pace = (time.perf_counter() - began) / made
+            limit = 2 if before == 0 else int(np.clip(self.report_every / pace, 1, length))
+        at = Evaluation(np.asarray(state.x), float(state.loss), np.asarray(state.gradient), state.memory)
+        if not done and len(watch.history) <= self.max_steps:
+            return Newton(max_steps=len(watch.history) + min(self.max_steps, 50)).go_on(problem, at, watch)
+        status = Status.CONVERGED if done else Status.MAX_STEPS
+        return Minimum(at, status, watch.history, np.asarray(_quasi_newton_step(state)))
 
-        latest: dict[str, Any] = {}
 
-        def evaluate(x):
-            value, gradient = problem.value_and_gradient(x)
-            latest.update(x=x.copy(), value=value, gradient=gradient)
-            return value, gradient
-
-        def callback(intermediate_result):
-            at_x = np.array_equal(latest["x"], intermediate_result.x)
-            value, gradient = (latest["value"], latest["gradient"]) if at_x else evaluate(intermediate_result.x)
-            if watch.saw(intermediate_result.x, value, gradient):
-                raise StopIteration
-
-        if self.max_steps:
-            options = {"maxiter": self.max_steps, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 40}
-            found = minimize(evaluate, x, jac=True, method="L-BFGS-B", callback=callback, options=options)
-            x = np.asarray(found.x)
-            if watch.history and watch.history[-1].gradient <= watch.tol:
-                return Minimum(x, Status.CONVERGED, watch.history)
-            if len(watch.history) >= self.max_steps:
-                return Minimum(x, Status.MAX_STEPS, watch.history)
-        return Newton(max_steps=len(watch.history) + min(self.max_steps, 50)).minimise(problem, x, watch)
+_quasi_newton_step = jax.jit(lbfgs.State.quasi_newton_step)
 
 
 class DualAscent(AbstractSolver):
@@ -246,33 +307,32 @@ class DualAscent(AbstractSolver):
             checks.positive("step_size", self.step_size)
 
     def minimise(self, problem: Problem, x: Float[np.ndarray, " K"], watch: Watch) -> Minimum:
-        loss, gradient = problem.value_and_gradient(x)
+        at = problem.evaluate(x)
         length = 1.0
         for k in range(self.max_steps + 1):
-            if watch.saw(x, loss, gradient):
-                return Minimum(x, Status.CONVERGED, watch.history)
+            if watch.saw(at.x, at.loss, at.gradient):
+                return Minimum(at, Status.CONVERGED, watch.history)
             if k == self.max_steps:
                 break
             if self.step_size is not None:
-                x = x - self.step_size / (1 + self.decay * k) * gradient
-                loss, gradient = problem.value_and_gradient(x)
-                if not np.isfinite(loss):
-                    return Minimum(x, Status.STALLED, watch.history)
+                at = problem.evaluate(at.x - self.step_size / (1 + self.decay * k) * at.gradient, at.memories)
+                if not np.isfinite(at.loss):
+                    return Minimum(at, Status.STALLED, watch.history)
                 continue
-            steep, length = gradient @ gradient, 2 * length
+            steep, length = at.gradient @ at.gradient, 2 * length
             while True:
-                new_loss, new_gradient = problem.value_and_gradient(x - length * gradient)
+                new = problem.evaluate(at.x - length * at.gradient, at.memories)
                 # Below the resolution of the loss only the gradient can tell whether a step was good.
-                blind = length * steep <= 1e-13 * max(1.0, abs(loss))
-                falls = new_loss <= loss - 0.5 * length * steep
-                shrinks = np.linalg.norm(new_gradient) < np.linalg.norm(gradient)
+                blind = length * steep <= 1e-13 * max(1.0, abs(at.loss))
+                falls = new.loss <= at.loss - 0.5 * length * steep
+                shrinks = np.linalg.norm(new.gradient) < np.linalg.norm(at.gradient)
                 if (shrinks if blind else falls) or length < 1e-12:
                     break
                 length /= 2
             if not (shrinks if blind else falls):
-                return Minimum(x, Status.ROUNDING_FLOOR, watch.history)
-            x, loss, gradient = x - length * gradient, new_loss, new_gradient
-        return Minimum(x, Status.MAX_STEPS, watch.history)
+                return Minimum(at, Status.ROUNDING_FLOOR, watch.history)
+            at = new
+        return Minimum(at, Status.MAX_STEPS, watch.history)
 
 
 class Adam(AbstractSolver):
@@ -296,22 +356,23 @@ class Adam(AbstractSolver):
 
         optimiser = optax.adam(optax.cosine_decay_schedule(self.learning_rate, max(self.max_steps, 1), alpha=0.01))
         state = optimiser.init(jnp.asarray(x))
-        best_x, best_loss, before = x, np.inf, np.inf
+        at = best = problem.evaluate(x)
+        before = np.inf
         for k in range(self.max_steps + 1):
-            loss, gradient = problem.value_and_gradient(x)
-            if loss < best_loss:
-                best_x, best_loss = x, loss
-            if watch.saw(x, loss, gradient):
-                return Minimum(x, Status.CONVERGED, watch.history)
-            if not np.isfinite(loss):
-                return Minimum(best_x, Status.STALLED, watch.history)
+            if at.loss < best.loss:
+                best = at
+            if watch.saw(at.x, at.loss, at.gradient):
+                return Minimum(at, Status.CONVERGED, watch.history)
+            if not np.isfinite(at.loss):
+                return Minimum(best, Status.STALLED, watch.history)
             if k and k % self.patience == 0:
-                if before - best_loss < 1e-7 * max(1.0, abs(best_loss)):
-                    return Minimum(best_x, Status.PLATEAU, watch.history)
-                before = best_loss
-            updates, state = optimiser.update(jnp.asarray(gradient), state)
-            x = np.asarray(x + updates)
-        return Minimum(best_x, Status.MAX_STEPS, watch.history)
+                if before - best.loss < 1e-7 * max(1.0, abs(best.loss)):
+                    return Minimum(best, Status.PLATEAU, watch.history)
+                before = best.loss
+            if k < self.max_steps:
+                updates, state = optimiser.update(jnp.asarray(at.gradient), state)
+                at = problem.evaluate(np.asarray(at.x + updates), at.memories)
+        return Minimum(best, Status.MAX_STEPS, watch.history)
 
 
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]
@@ -323,21 +384,30 @@ SOLVERS: dict[str, type[AbstractSolver]] = {
 }
 
 
-def chosen(solver: SolverName | AbstractSolver, *, linear: bool, num_parameters: int) -> AbstractSolver:
+def check_solver(solver: SolverName | AbstractSolver) -> None:
+    """A ValueError for a solver that does not exist."""
+    if not isinstance(solver, AbstractSolver):
+        checks.one_of("solver", solver, ("auto", *SOLVERS))
+
+
+def chosen(
+    solver: SolverName | AbstractSolver, rewards: Sequence[AbstractReward], mdps: Sequence[MDP]
+) -> AbstractSolver:
     """The solver that is meant: as given, by name, or the fastest that can be certified."""
     if isinstance(solver, AbstractSolver):
         return solver
     if solver != "auto":
-        return SOLVERS[checks.one_of("solver", solver, ("auto", *SOLVERS))]()
-    if not linear:
+        return SOLVERS[solver]()
+    if not all(reward.is_linear for reward in rewards):
         return Adam()
-    return Newton() if num_parameters <= 200 else LBFGS()
+    # A Newton step costs about three gradients for each parameter, and there are ten; L-BFGS takes some sixty to six
+    # hundred gradients, but on small problems those of a Newton step are computed side by side.
+    small = max(mdp.num_states * (mdp.horizon or 1) for mdp in mdps) <= SMALL_PROBLEM
+    return Newton() if rewards[0].num_parameters <= (30 if small else 2) else LBFGS()
 
 
-def _trust_region_step(
-    problem: Problem, x: np.ndarray, gradient: np.ndarray, radius: float
-) -> tuple[Float[np.ndarray, " K"], float]:
+def _trust_region_step(problem: Problem, at: Evaluation, radius: float) -> tuple[Float[np.ndarray, " K"], float]:
     """The minimiser of the quadratic model within the radius, and the decrease that it predicts."""
-    if len(x) <= DENSE_HESSIAN:
-        return exact_step(problem.hessian(x), gradient, radius)
-    return steihaug_step(lambda v: problem.hessian_product(x, v), gradient, radius)
+    if len(at.x) <= DENSE_HESSIAN:
+        return exact_step(problem.hessian(at), at.gradient, radius)
+    return steihaug_step(lambda v: problem.hessian_product(at, v), at.gradient, radius)
