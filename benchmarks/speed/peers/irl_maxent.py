@@ -1,0 +1,34 @@
+"""irl-maxent's causal IRL. Runs in irl-maxent's own environment."""
+
+from typing import Any
+
+import numpy as np
+from irl_maxent import maxent, optimizer
+from irl_maxent.trajectory import Trajectory
+
+from benchmarks.speed import timing
+from benchmarks.speed.problems import dense
+
+
+def causal(path: str, first_weight: float, step: float, eps: float) -> dict[str, Any]:
+    """Seconds of `irl_causal` until no weight moves by more than `eps`; the reward is saved beside the problem."""
+    problem = np.load(path)
+    goal = int(problem["goal"])
+    # It stores P[s, s', a].
+    transitions = np.moveaxis(dense(problem["successors"], problem["probs"]), 1, 2)
+    features = np.eye(len(transitions))
+    trajectories = [
+        Trajectory(list(zip(states[:-1], actions, states[1:])))
+        for states, actions in zip(
+            np.split(problem["states"], problem["ends"][:-1] + np.arange(1, len(problem["ends"]))),
+            np.split(problem["actions"], problem["ends"][:-1]),
+        )
+    ]
+    ascent = optimizer.Sga(lr=step)
+    seconds, reward = timing.once(
+        lambda: maxent.irl_causal(
+            transitions, features, [goal], trajectories, ascent, optimizer.Constant(first_weight), 1.0, eps=eps
+        )
+    )
+    np.save(f"{path}.irl_maxent.npy", reward)
+    return {"seconds": seconds, "steps": ascent.k}
