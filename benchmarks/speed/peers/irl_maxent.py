@@ -17,13 +17,9 @@ def causal(path: str, first_weight: float, step: float, eps: float) -> dict[str,
     # It stores P[s, s', a].
     transitions = np.moveaxis(dense(problem["successors"], problem["probs"]), 1, 2)
     features = np.eye(len(transitions))
-    trajectories = [
-        Trajectory(list(zip(states[:-1], actions, states[1:])))
-        for states, actions in zip(
-            np.split(problem["states"], problem["ends"][:-1] + np.arange(1, len(problem["ends"]))),
-            np.split(problem["actions"], problem["ends"][:-1]),
-        )
-    ]
+    moves = list(zip(problem["states"], problem["actions"], problem["after"]))
+    offsets = problem["offsets"]
+    trajectories = [Trajectory(moves[start:end]) for start, end in zip(offsets, offsets[1:])]
     ascent = optimizer.Sga(lr=step)
     seconds, reward = timing.once(
         lambda: maxent.irl_causal(
