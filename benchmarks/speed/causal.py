@@ -3,7 +3,7 @@
 A weight for each state; the goal in the middle ends the episode. At γ = 1 what irl-maxent's `irl_causal` ascends is our
 dual: undiscounted visits of whole episodes. (At γ < 1 it plans with γ but counts visits without, which is the gradient
 of nothing.) Its goal keeps a choice between ending and going on, which shifts every value by the same number as long as
-the goal's own weight stays where it is, and the gradient there is 0. Both learn from the same 2,000 sampled episodes and
+the goal's own weight stays where it is, and the gradient there is 0. Both learn from the same sampled episodes and
 start from the same weights, low enough for a finite value. irl-maxent stops when no weight moves by more than 1e-4 in a
 step; how well it then matches the visits is what ours is asked for.
 """
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.speed import fresh, problems, timing, venvs
 
 FIRST_WEIGHT, STEP, EPS, EPISODES = -3.0, 0.1, 1e-4, 2000

@@ -3,8 +3,8 @@
 The demonstrator is the soft-optimal policy of a known reward. Both start from zero and stop when the largest error of a
 state's occupancy, summed over time, is at most 1e-3: that is imitation's own rule, and for one weight a state it is the
 gradient that our `tol` bounds. imitation sums one row more (the state after the last decision) on both sides of the
-comparison; its learned reward is scored by our definition as well. Ours is timed in a fresh process: `cold` is the first
-fit, compilation included, `warm` the median of fits to other demonstrators of the same shapes, in the same process.
+comparison; its learned reward is scored by our definition as well. Ours is timed in a fresh process: `cold` is the
+first fit, compilation included, `warm` the median of fits to other demonstrators of the same shapes.
 """
 
 import statistics
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.speed import fresh, problems, timing, venvs
 
 HORIZON, TOLERANCE, MAX_STEPS = 50, 1e-3, 20_000
@@ -36,9 +35,7 @@ def measure(*, quick: bool, long: bool) -> dict[str, Any]:
             f"irlax, {solver}": fresh.call(__name__, "ours", path=str(path), solver=solver)
             for solver in (SOLVERS[:1] if quick else SOLVERS)
         }
-        theirs = venvs.ask(
-            "imitation", "fit", path=str(path), horizon=HORIZON, linf_eps=TOLERANCE, max_steps=MAX_STEPS
-        )
+        theirs = venvs.ask("imitation", "fit", path=str(path), horizon=HORIZON, linf_eps=TOLERANCE, max_steps=MAX_STEPS)
         figures["imitation"] = theirs | fresh.call(__name__, "scored", path=str(path))
         mine = figures["irlax, auto"]
         figures["ratio_cold"] = theirs["seconds"] / mine["cold_seconds"]
@@ -58,7 +55,7 @@ def ours(path: str, solver: Any) -> dict[str, Any]:
     """The first fit, and fits to five other demonstrators."""
     import irlax as ix
 
-    mdp, reward = _grid(path)
+    mdp, _ = _grid(path)
     estimator = ix.MCEIRL(tol=TOLERANCE, solver=solver, progress=False)
 
     def fitted(seed: int) -> tuple[float, Any]:

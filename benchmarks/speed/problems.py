@@ -1,7 +1,7 @@
 """The problems, as plain arrays: what both sides of a comparison are given. Imports no irlax and no JAX.
 
 Every grid is square and slippery: five moves (up, right, down, left, stay), and with probability `SLIP` the move is
-drawn at random from all five instead. A move off the board stays. Five next states are listed for each state and action.
+drawn at random from all five instead. A move off the board stays. A state and action lists five next states.
 """
 
 from pathlib import Path

@@ -4,10 +4,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from econirl.datasets import load_rust_bus, rust_bus_reward_spec
-from econirl.estimators import NFXP, MCEIRL
-
 from benchmarks.speed import timing
+from econirl.datasets import load_rust_bus, rust_bus_reward_spec
+from econirl.estimators import MCEIRL, NFXP
 
 warnings.simplefilter("ignore")
 COLUMNS = {"state": "mileage_bin", "action": "replaced", "id": "bus_id"}
@@ -35,9 +34,7 @@ def entropy(bins: int, discount: float) -> dict[str, Any]:
     """Its maximum causal entropy estimator, without standard errors."""
     features = np.asarray(rust_bus_reward_spec(bins).feature_matrix)
     names = ["operating_cost", "replacement_cost"]
-    model = MCEIRL(
-        n_states=bins, discount=discount, feature_matrix=features, feature_names=names, compute_se=False
-    )
+    model = MCEIRL(n_states=bins, discount=discount, feature_matrix=features, feature_names=names, compute_se=False)
     seconds, _ = timing.once(lambda: model.fit(load_rust_bus(original=True), **COLUMNS))
     return {"cold_seconds": seconds} | _found(model)
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.speed import timing
+from benchmarks.speed.problems import dense
 from imitation.algorithms.mce_irl import MCEIRL, mce_occupancy_measures, mce_partition_fh
 from imitation.rewards.reward_nets import RewardNet
 from seals.base_envs import TabularModelPOMDP
-
-from benchmarks.speed import timing
-from benchmarks.speed.problems import dense
 
 
 def gradient(path: str, horizon: int, repeats: int) -> dict[str, Any]:

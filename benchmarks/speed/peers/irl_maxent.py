@@ -1,13 +1,13 @@
 """irl-maxent's causal IRL. Runs in irl-maxent's own environment."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from irl_maxent import maxent, optimizer
-from irl_maxent.trajectory import Trajectory
-
 from benchmarks.speed import timing
 from benchmarks.speed.problems import dense
+from irl_maxent import maxent, optimizer
+from irl_maxent.trajectory import Trajectory
 
 
 def causal(path: str, first_weight: float, step: float, eps: float) -> dict[str, Any]:
@@ -17,9 +17,9 @@ def causal(path: str, first_weight: float, step: float, eps: float) -> dict[str,
     # It stores P[s, s', a].
     transitions = np.moveaxis(dense(problem["successors"], problem["probs"]), 1, 2)
     features = np.eye(len(transitions))
-    moves = list(zip(problem["states"], problem["actions"], problem["after"]))
+    moves = list(zip(problem["states"], problem["actions"], problem["after"], strict=True))
     offsets = problem["offsets"]
-    trajectories = [Trajectory(moves[start:end]) for start, end in zip(offsets, offsets[1:])]
+    trajectories = [Trajectory(moves[start:end]) for start, end in pairwise(offsets)]
     ascent = optimizer.Sga(lr=step)
     seconds, reward = timing.once(
         lambda: maxent.irl_causal(
