@@ -28,11 +28,10 @@ types: setup
 unit: setup
 	$(BIN)/python -m pytest -n 2
 
-# The peers go to .bench/; `make bench PARTS=gradient,fit` runs a part, BENCH_OPTIONS=--quick looks whether all is well.
-PARTS ?= gradient,fit,causal,engine,scale,imports
-BENCH_OPTIONS ?= --long
+# The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if all is well.
+BENCH ?= --long
 bench: setup
-	$(BIN)/python -m benchmarks.speed.run --only $(PARTS) $(BENCH_OPTIONS)
+	$(BIN)/python -m benchmarks.speed.run $(BENCH)
 
 clean:
 	rm -rf $(VENV) .bench out dist .pytest_cache .ruff_cache .hypothesis

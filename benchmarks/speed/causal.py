@@ -19,7 +19,7 @@ from benchmarks.speed import fresh, problems, timing, venvs
 FIRST_WEIGHT, STEP, EPS, EPISODES = -3.0, 0.1, 1e-4, 2000
 
 
-def measure(*, quick: bool, long: bool) -> dict[str, Any]:
+def measure(*, quick: bool) -> dict[str, Any]:
     side = 4 if quick else 8
     successors, probs = problems.slippery_grid(side)
     goal = side * (side // 2) + side // 2

@@ -21,7 +21,7 @@ BINS, DISCOUNT = 90, 0.9999
 WARM_FITS, OTHER_ROWS = 20, 3
 
 
-def measure(*, quick: bool, long: bool) -> dict[str, Any]:
+def measure(*, quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "buses.npz")
         nested = venvs.ask("econirl", "nested", path=path, bins=BINS, discount=DISCOUNT)

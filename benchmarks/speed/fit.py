@@ -19,7 +19,7 @@ HORIZON, TOLERANCE, MAX_STEPS = 50, 1e-3, 20_000
 SOLVERS = ("auto", "lbfgs", "newton")
 
 
-def measure(*, quick: bool, long: bool) -> dict[str, Any]:
+def measure(*, quick: bool) -> dict[str, Any]:
     side = 4 if quick else 10
     successors, probs = problems.slippery_grid(side)
     size = side**2

@@ -20,7 +20,7 @@ HORIZON = 50
 SIDES = {32: (3, 5), 64: (2, 2), 100: (1, 1), 160: (1, 0)}
 
 
-def measure(*, quick: bool, long: bool) -> dict[str, Any]:
+def measure(*, quick: bool) -> dict[str, Any]:
     sides = {32: (1, 2)} if quick else SIDES
     return {f"{side}×{side}": compared(side, *times) for side, times in sides.items()}
 

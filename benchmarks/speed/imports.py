@@ -6,7 +6,7 @@ from typing import Any
 from benchmarks.speed import fresh, timing
 
 
-def measure(*, quick: bool, long: bool) -> dict[str, float]:
+def measure(*, quick: bool) -> dict[str, float]:
     taken: dict[str, list[float]] = {"jax": [], "irlax": []}
     for _ in range(2 if quick else 10):
         for name, seconds in taken.items():

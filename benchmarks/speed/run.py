@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks import record
-from benchmarks.speed import causal, engine, fit, gradient, imports, scale, venvs
+from benchmarks.speed import causal, engine, fit, gradient, imports, million, scale, venvs
 
 #: Part → what measures it, and the peer that it is measured against.
 PARTS: dict[str, tuple[ModuleType, str | None]] = {
@@ -26,16 +26,19 @@ PARTS: dict[str, tuple[ModuleType, str | None]] = {
     "engine": (engine, "econirl"),
     "scale": (scale, None),
     "imports": (imports, None),
+    "million": (million, None),
 }
+#: Only when asked for, by name or with `--long`.
+LONG = {"million"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--only", help=f"parts, separated by commas: {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="small problems, to see that everything works")
-    parser.add_argument("--long", action="store_true", help="also fit a million states")
+    parser.add_argument("--long", action="store_true", help="all parts, those that take long too")
     given = parser.parse_args()
-    names = given.only.split(",")
+    names = given.only.split(",") if given.only else [name for name in PARTS if given.long or name not in LONG]
     unknown = sorted(set(names) - set(PARTS))
     if unknown:
         parser.error(f"--only may name {', '.join(PARTS)}, but names {', '.join(unknown)}.")
@@ -47,7 +50,7 @@ def main() -> None:
         began = time.perf_counter()
         if peer is not None:
             result["peer"] = venvs.versions(peer)
-        result["figures"] = part.measure(quick=given.quick, long=given.long)
+        result["figures"] = part.measure(quick=given.quick)
         result["seconds"] = round(time.perf_counter() - began, 1)
         print(section(name, result), flush=True)
         keep(folder, name, result)
