@@ -47,6 +47,8 @@ def compared(side: int, rounds: int, repeats: int) -> dict[str, Any]:
             visits = np.load(f"{path}.irlax.npy")
             row["imitation_seconds"] = statistics.median(one["seconds"] for one in theirs)
             row["ratio"] = row["imitation_seconds"] / row["irlax_seconds"]
+            # A busy machine slows one side more than the other; the best of each tells whether it did.
+            row["ratio_of_best"] = min(one["best"] for one in theirs) / min(one["best"] for one in mine)
             row["largest_difference_of_occupancy"] = float(np.abs(visits - np.load(f"{path}.imitation.npy")).max())
         return row
 
@@ -68,12 +70,13 @@ def ours(path: str) -> dict[str, float]:
 
 
 def table(figures: dict[str, Any]) -> list[list[str]]:
-    body = [["grid", "imitation, s", "irlax, ms", "ratio", "compilation, s", "occupancies differ by"]]
+    body = [["grid", "imitation, s", "irlax, ms", "ratio", "of the best", "compilation, s", "occupancies differ by"]]
     for name, row in figures.items():
         mine = [f"{1e3 * row['irlax_seconds']:.2f}", f"{row['irlax_compile_seconds']:.2f}"]
-        theirs, ratio, differ = "out of memory", "", ""
+        theirs, ratio, best, differ = "not run", "", "", ""
         if "ratio" in row:
             theirs, ratio = f"{row['imitation_seconds']:.2f}", f"{row['ratio']:.0f}×"
+            best = f"{row['ratio_of_best']:.0f}×"
             differ = f"{row['largest_difference_of_occupancy']:.1e}"
-        body.append([name, theirs, mine[0], ratio, mine[1], differ])
+        body.append([name, theirs, mine[0], ratio, best, mine[1], differ])
     return body
