@@ -51,6 +51,8 @@ def main() -> None:
         if peer is not None:
             result["peer"] = venvs.versions(peer)
         result["figures"] = part.measure(quick=given.quick)
+        # Kept beside the figures: those of an older commit may lack what the table shows by now.
+        result["table"] = part.table(result["figures"])
         result["seconds"] = round(time.perf_counter() - began, 1)
         print(section(name, result), flush=True)
         keep(folder, name, result)
@@ -76,7 +78,7 @@ def section(name: str, result: dict[str, Any]) -> str:
         f"Commit {result['commit']}, {place['cores']} cores of {place['processor']}, {result['seconds']:.0f} s "
         f"in all.{against}"
     )
-    return f"## {name}\n{summary}\n\n{markdown(part.table(result['figures']))}\n\n{where}\n"
+    return f"## {name}\n{summary}\n\n{markdown(result['table'])}\n\n{where}\n"
 
 
 def markdown(rows: list[list[str]]) -> str:
