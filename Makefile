@@ -28,8 +28,9 @@ types: setup
 unit: setup
 	$(BIN)/python -m pytest -n 2
 
-# The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if all is well.
-BENCH ?= --long
+# The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
+# all is well, "--long" for everything.
+BENCH ?=
 bench: setup
 	$(BIN)/python -m benchmarks.speed.run $(BENCH)
 

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.speed import fresh, sweeps, timing
 
 HORIZON, FEATURES, RELATIVE_GAP = 100, 20, 1e-4
-#: The default, Newton, holds twenty copies of every array over T·S at once: more than this machine has.
+#: The default, Newton, takes all twenty columns of the Hessian at once, each with arrays over T·S of its own.
 SOLVER = "lbfgs"
 
 
