@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types unit clean
+.PHONY: setup demo test lint types unit bench clean
 
 setup: $(STAMP)
 
@@ -28,5 +28,11 @@ types: setup
 unit: setup
 	$(BIN)/python -m pytest -n 2
 
+# The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
+# all is well, "--long" for everything.
+BENCH ?=
+bench: setup
+	$(BIN)/python -m benchmarks.speed.run $(BENCH)
+
 clean:
-	rm -rf $(VENV) out dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench out dist .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """Does the posterior of BayesianIRL cover the truth at its nominal rate? Simulation-based calibration.
 
-    .venv/bin/python benchmarks/quality/bayesian_coverage.py
+    .venv/bin/python -m benchmarks.quality.bayesian_coverage
 
 draws rewards from each prior, demonstrations from each reward, and draws from each posterior; the rank of the
 truth among the latter is uniform exactly if prior, likelihood and sampler fit together (Talts et al. 2018).
@@ -10,22 +10,18 @@ with other truths and other demonstrations. Both priors see the same random numb
 
 import argparse
 import json
-import os
-import platform
-import subprocess
 import time
 import warnings
-from pathlib import Path
 
 import jax
 import numpy as np
+from benchmarks import record
 from scipy.stats import binom, chisquare
 
 import irlax as ix
 from irlax.estimators.base import Status, UnfinishedWarning
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
 
-ROOT = Path(__file__).resolve().parents[2]
 NUM_STATES, NUM_ACTIONS, NUM_FEATURES, DISCOUNT, EPISODES, LENGTH = 4, 2, 2, 0.9, 30, 10
 LEVELS, BINS = (0.5, 0.8, 0.9, 0.95), 10
 #: How each prior draws; the scales have the same variance.
@@ -87,39 +83,20 @@ def figures(ranks, fits, seconds):
     }
 
 
-def machine():
-    return {
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-    }
-
-
-def commit():
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return described.stdout.strip()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     num_datasets, seed = given.datasets, given.seed
-    at_start = commit()
+    source = record.provenance("benchmarks.quality.bayesian_coverage", "jax", "blackjax")
     results = {}
     for name in PRIORS:
         results[name] = figures(*calibrated(name, num_datasets, seed))
         print(name, json.dumps(results[name], indent=2), flush=True)
     estimator = BayesianIRL()
-    record = {
-        "command": f"python benchmarks/quality/bayesian_coverage.py --datasets {num_datasets}"
-        + (f" --seed {seed}" if seed else ""),
-        "commit": at_start,
-        "machine": machine(),
+    result = {
+        **source,
         "problem": {
             "states": NUM_STATES,
             "actions": NUM_ACTIONS,
@@ -135,9 +112,7 @@ def main():
         },
         "figures": results,
     }
-    target = ROOT / "benchmarks" / "results" / f"bayesian_coverage{f'_seed_{seed}' if seed else ''}.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(record, indent=2) + "\n")
+    record.write(record.RESULTS / f"bayesian_coverage{f'_seed_{seed}' if seed else ''}.json", result)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,6 @@ wide and deep the network is was settled on the worlds of seeds 100 to 103, whic
 """
 
 import argparse
-import json
-import os
-import platform
-import subprocess
 import sys
 import time
 import warnings
@@ -28,6 +24,7 @@ import jax.random as jr
 import matplotlib as mpl
 import numpy as np
 import scipy.stats
+from benchmarks import record
 
 import irlax as ix
 from irlax.envs.objectworld import Objectworld
@@ -211,28 +208,6 @@ def margins(done: list[Trial]) -> list[dict[str, Any]]:
     return table
 
 
-def provenance(arguments: list[str]) -> dict[str, Any]:
-    """Where and by what the figures were made; nothing that names a host or a person."""
-    named = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=Path(__file__).resolve().parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return {
-        "command": " ".join([".venv/bin/python benchmarks/quality/objectworld.py", *arguments]),
-        "commit": named.stdout.strip(),
-        "machine": {
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "platform": f"{platform.system()} {platform.machine()}",
-            "device": jax.devices()[0].platform,
-            "python": platform.python_version(),
-            "jax": jax.__version__,
-        },
-    }
-
-
 def draw(table: list[dict[str, Any]], extra: dict[str, Any], path: Path) -> None:
     """The curves, and the rewards of the first world as boards."""
     mpl.use("Agg")
@@ -287,10 +262,12 @@ def main() -> None:
             flush=True,
         )
 
+    source = record.provenance("benchmarks.quality.objectworld", "jax")
+    source["machine"]["device"] = jax.devices()[0].platform
     done, extra = trials(range(options.seeds), tell)
     table = rows(done)
     result = {
-        **provenance(sys.argv[1:]),
+        **source,
         "seconds": round(time.perf_counter() - began),
         "seeds": options.seeds,
         "settings": {
@@ -305,8 +282,7 @@ def main() -> None:
         "references": extra["references"],
         "figures": {"expected_value_difference": table, "margin_over_the_better_linear_reward": margins(done)},
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    record.write(options.out, result)
     draw(table, extra, options.figure)
     print(f"Wrote {options.out} and {options.figure}.", file=sys.stderr)
 

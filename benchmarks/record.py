@@ -1,0 +1,65 @@
+"""Where figures come from, and where they go: what every benchmark writes beside its results.
+
+Nothing here names a host or a person, and nothing imports JAX: a process that only starts others must stay small.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def provenance(module: str, *packages: str) -> dict[str, Any]:
+    """The command, the commit, the kind of machine and the versions. Ask before the work: a commit may move."""
+    return {
+        "command": " ".join(["python -m", module, *sys.argv[1:]]),
+        "commit": commit(),
+        "machine": machine(),
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
+    }
+
+
+def commit() -> str:
+    """The commit; "-dirty" if tracked files have changed. Results of an earlier part do not count as a change."""
+    head = _git("rev-parse", "--short", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results")
+    return head + ("-dirty" if changed else "")
+
+
+def machine() -> dict[str, Any]:
+    """Kind of processor, cores that this process may use, memory."""
+    facts: dict[str, Any] = {"platform": f"{platform.system()} {platform.machine()}", "processor": _processor()}
+    facts["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        facts["memory_gib"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+    return facts
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    """The record as JSON, for people and for `git diff`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def _git(*arguments: str) -> str:
+    """What git says; nothing where there is no repository, as on a machine that was sent the files alone."""
+    try:
+        said = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return said.stdout.strip()
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    if not listing.exists():
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in listing.read_text().splitlines() if "model name" in line]
+    return names[0] if names else platform.processor()

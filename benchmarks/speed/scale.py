@@ -1,0 +1,79 @@
+"""A million states: a soft backup and a push as fractions of the machine's bandwidth, and the memory of a gradient.
+
+A slippery grid of 1000×1000 cells, 5 actions, 5 next states each. The bytes that a sweep cannot do without are counted
+by the formulae that stand in the results; the bandwidth is that of the triad, measured in the same process. At 10⁴
+states, for comparison, everything fits in a cache, and fractions above 1 mean just that. The gradient has T = 100.
+"""
+
+from typing import Any
+
+import numpy as np
+from benchmarks.speed import bandwidth, fresh, sweeps, timing
+
+HORIZON = 100
+
+
+def measure(*, quick: bool) -> dict[str, Any]:
+    side = 300 if quick else 1000
+    return {
+        "bytes_counted": sweeps.FORMULAE,
+        "sweeps": fresh.call(__name__, "swept", sides=[100, side]),
+        "gradient": fresh.call(__name__, "gradient", side=side),
+    }
+
+
+def swept(sides: list[int]) -> dict[str, Any]:
+    """Sweeps at each size and precision, against the bandwidth of this very process."""
+    measured = {dtype: bandwidth.measured(dtype) for dtype in ("float64", "float32")}
+    rows = []
+    for side in sides:
+        mdp = sweeps.grid(side, HORIZON)
+        for dtype, rate in measured.items():
+            row: dict[str, Any] = {"states": side**2, "dtype": dtype}
+            for name, done in sweeps.sweeps(mdp, dtype).items():
+                fraction = done["bytes_a_second"] / rate["triad"]
+                row[name] = done | {"ns_a_state": 1e9 * done["seconds"] / side**2, "fraction_of_triad": fraction}
+            rows.append(row)
+    small, large = (next(row for row in rows if row["states"] == side**2) for side in sides)
+    growth = {name: large[name]["ns_a_state"] / small[name]["ns_a_state"] for name in ("backup", "push")}
+    return {"bandwidth": measured, "rows": rows, "time_a_state_large_to_small": growth}
+
+
+def gradient(side: int) -> dict[str, Any]:
+    """One whole gradient as a fit calls it, and the peak memory: after the MDP is built, and after the gradient."""
+    import irlax as ix
+    from irlax.estimators.tabular.fitting import matched, posed
+    from irlax.precision import scope
+
+    building, mdp = timing.once(lambda: sweeps.grid(side, HORIZON))
+    built = fresh.peak_bytes()
+    # Somebody who stays where he is: whom the gradient is compared with changes nothing about what it costs.
+    idle = ix.Demonstrations.from_arrays(np.zeros((1, HORIZON), int), np.full((1, HORIZON), 4))
+    with scope():
+        rewards, experts = matched(mdp, ix.TabularReward("s"), idle, None, "mdp")
+        problem, first = posed(ix.MCEIRL().objectives(rewards, experts)[0], rewards, experts, l2=0.0)
+        taken = timing.compiled(lambda: problem.value_and_gradient(first), least=2)
+    return {
+        "seconds": taken["seconds"],
+        "compile_seconds": taken["first"] - taken["seconds"],
+        "building_seconds": building,
+        "peak_bytes_after_building": built,
+        "peak_bytes": fresh.peak_bytes(),
+    }
+
+
+def table(figures: dict[str, Any]) -> list[list[str]]:
+    body = [["states", "precision", "backup, ms", "of triad", "push, ms", "of triad"]]
+    for row in figures["sweeps"]["rows"]:
+        cells = []
+        for name in ("backup", "push"):
+            cells += [f"{1e3 * row[name]['seconds']:.3g}", f"{row[name]['fraction_of_triad']:.0%}"]
+        body.append([f"{row['states']:,}", row["dtype"], *cells])
+    growth = figures["sweeps"]["time_a_state_large_to_small"]
+    rates = {dtype: rate["triad"] / 1e9 for dtype, rate in figures["sweeps"]["bandwidth"].items()}
+    body.append(["time a state, large to small", "", f"{growth['backup']:.2f}×", "", f"{growth['push']:.2f}×", ""])
+    body.append(["triad, GB/s", ", ".join(f"{dtype} {rate:.1f}" for dtype, rate in rates.items()), "", "", "", ""])
+    done = figures["gradient"]
+    peak = f"{done['peak_bytes'] / 2**30:.2f} GiB"
+    body.append([f"gradient, T = {HORIZON}", "float64", f"{done['seconds']:.2f} s", f"peak {peak}", "", ""])
+    return body

@@ -1,0 +1,84 @@
+"""One soft backup, one push and one gradient on a large slippery grid, and the bytes that they cannot do without.
+
+Shared by `scale` (this machine) and `device` (one with a card). A = B = 5 throughout.
+"""
+
+from typing import Any
+
+import numpy as np
+from benchmarks.speed import problems, timing
+
+FORMULAE = {
+    "backup": "B·A·S indices (int32) + B·A·S probabilities + A·S rewards + S values read + S values written",
+    "push": "B·A·S indices (int32) + B·A·S probabilities + A·S masses read + S masses written",
+}
+
+
+def bytes_moved(num_states: int, itemsize: int) -> dict[str, int]:
+    """What `FORMULAE` say. Each value is counted once, though B·A states look at it: caches can see to that."""
+    lists = 25 * num_states * (4 + itemsize)
+    return {
+        "backup": lists + (5 + 1 + 1) * num_states * itemsize,
+        "push": lists + (5 + 1) * num_states * itemsize,
+    }
+
+
+def grid(side: int, horizon: int) -> Any:
+    """The MDP, from the constructor that users call."""
+    import irlax as ix
+
+    initial = problems.uniform(side**2)
+    return ix.MDP.from_successors(*problems.slippery_grid(side), initial, discount=1.0, horizon=horizon)
+
+
+def at_precision(mdp: Any, dtype: str) -> Any:
+    """The same MDP with arrays of another precision, as a user's own `jit` would see it."""
+    import jax
+    import jax.numpy as jnp
+
+    def rounded(leaf: Any) -> Any:
+        floats = hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return jnp.asarray(leaf, dtype) if floats else leaf
+
+    return jax.tree.map(rounded, mdp)
+
+
+def sweeps(mdp: Any, dtype: str, **options: Any) -> dict[str, Any]:
+    """Seconds of a backup and of a push, and bytes a second by `FORMULAE`."""
+    import jax
+    import jax.numpy as jnp
+
+    from irlax.planning.backup import SoftBackup
+
+    with jax.enable_x64(dtype == "float64"):
+        mdp = at_precision(mdp, dtype)
+        rng = np.random.default_rng(0)
+        reward = jnp.asarray(rng.normal(size=(mdp.num_actions, mdp.num_states)), dtype)
+        value = jnp.asarray(rng.normal(size=mdp.num_states), dtype)
+        backup = jax.jit(lambda backup, value: backup(value))
+        push = jax.jit(lambda dynamics, mass: dynamics.forward(mass))
+        asked = SoftBackup(mdp, reward)
+        done = {
+            "backup": timing.compiled(lambda: backup(asked, value), least=10, **options),
+            "push": timing.compiled(lambda: push(mdp.dynamics, reward), least=10, **options),
+        }
+    needed = bytes_moved(mdp.num_states, value.dtype.itemsize)
+    return {
+        name: {"seconds": taken["seconds"], "best": taken["best"], "bytes_a_second": needed[name] / taken["best"]}
+        for name, taken in done.items()
+    }
+
+
+def gradient(mdp: Any, dtype: str) -> dict[str, float]:
+    """Seconds of E V₀ and its gradient in a reward for each state and action: a backward and a forward pass."""
+    import jax
+    import jax.numpy as jnp
+
+    from irlax.estimators.tabular.objectives import start_value
+
+    with jax.enable_x64(dtype == "float64"):
+        mdp = at_precision(mdp, dtype)
+        reward = jnp.zeros((mdp.num_actions, mdp.num_states), dtype)
+        asked = jax.jit(jax.value_and_grad(start_value, argnums=1))
+        taken = timing.compiled(lambda: asked(mdp, reward), least=2)
+    return {"seconds": taken["seconds"], "first": taken["first"]}
