@@ -63,9 +63,7 @@ def rust_bus(path: str | Path | None = None, *, groups: Sequence[int] = (1, 2, 3
     checks.count("bins", bins, 2)
     files = FILES.paths([GROUPS[group].file for group in chosen], path)
     histories = [
-        (group, column)
-        for group, file in zip(chosen, files, strict=True)
-        for column in _columns(file, GROUPS[group])
+        (group, column) for group, file in zip(chosen, files, strict=True) for column in _columns(file, GROUPS[group])
     ]
     buses = [_binned(column, MILES / bins) for _, column in histories]
     states, replaced, increments = (np.concatenate([bus[k] for bus in buses]) for k in range(3))
@@ -120,7 +118,8 @@ def _columns(file: Path, group: Group) -> Int[np.ndarray, "buses rows"]:
     wanted = group.rows * group.buses
     if len(numbers) != wanted:
         raise ValueError(
-            f"{file} must hold {wanted} numbers, {group.rows} for each of {group.buses} buses, but holds {len(numbers)}."
+            f"{file} must hold {wanted} numbers, {group.rows} for each of {group.buses} buses, but holds "
+            f"{len(numbers)}."
         )
     return numbers.reshape(group.buses, group.rows)
 

@@ -110,7 +110,7 @@ class BusEngine(eqx.Module):
 
     @classmethod
     def from_panel(cls, panel: BusPanel, **options: Any) -> "BusEngine":
-        """The problem with the panel's bins and increments as often as they occur in it; `options` as in `BusEngine`."""
+        """The problem with the panel's bins, and increments as often as they occur in it; `options` as of the class."""
         return cls(panel.increment_shares, bins=panel.bins, **options)
 
     @functools.cached_property

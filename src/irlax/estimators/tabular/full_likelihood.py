@@ -6,7 +6,8 @@ The policy depends on ψ through the values, so choices, too, speak of ψ, and n
 errors of θ alone, at a given ψ, leave that out. Rust (1987) reports the outer product of these scores.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,12 +20,18 @@ from irlax.analysis.standard_errors import Kind, confidence_interval
 from irlax.demos import Demonstrations
 from irlax.estimators.base import complain
 from irlax.estimators.tabular.fit import TabularFit
-from irlax.estimators.tabular.inference import Cluster, clustered_covariance, places_of, refuse_unless_likelihood
+from irlax.estimators.tabular.inference import (
+    Cluster,
+    Information,
+    clustered_covariance,
+    places_of,
+    refuse_unless_likelihood,
+)
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood
 from irlax.estimators.tabular.regression import choice_facts, described, observations
 from irlax.estimators.tabular.solvers import Flattening, Newton, Problem, Watch
 from irlax.mdp import MDP, AbstractDynamics, Nature
-from irlax.precision import scope
+from irlax.precision import StaysOnDevice, scope
 from irlax.rewards import AbstractReward
 from irlax.rewards.base import flat
 from irlax.tables import Summary
@@ -53,7 +60,7 @@ class FullLikelihood(eqx.Module):
 
     def covariance(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, "K+J K+J"]:
         """The covariance of all estimates: inverse Hessian, outer product of scores, or sandwich."""
-        return clustered_covariance(self.fit, kind, cluster, self.hessian, self.scores)
+        return clustered_covariance(self.fit, kind, cluster, Information(self.hessian, self.scores))
 
     def standard_errors(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, " K+J"]:
         """Square roots of the covariance's diagonal; the reward's parameters come first."""
@@ -99,73 +106,82 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) 
     (expert,) = fit.experts
     demos = expert.demos
     assert demos is not None
+    weight = np.repeat(demos.weights, demos.lengths)
     with scope():
         _refuse_other_dynamics(expert.mdp, nature)
         seen = expert.choices(discounted=False)
-        per_episode = np.repeat(demos.weights, demos.lengths) / demos.weights.sum()
+        states, actions, shares = (jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights))
+        density = _move_density(nature, demos) if nature.log_density is None else nature.log_density
+        _refuse_bad_density(density, nature, demos)
         objective = Joint(
-            expert.mdp,
-            fit.reward,
-            *(jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights)),
-            nature.dynamics,
-            _move_density(nature, demos) if nature.log_density is None else nature.log_density,
-            jnp.asarray(per_episode),
+            Part(LogPolicy(expert.mdp, fit.reward, nature.dynamics, states, actions), shares),
+            Part(LogDensity(density, fit.reward.num_parameters), jnp.asarray(weight / demos.weights.sum())),
         )
-        _refuse_bad_density(objective, nature, demos)
         both = np.concatenate([flat(fit.reward.parameters), nature.parameters])
         if maximise:
             both = _maximised(objective, both, fit.reward.scales(expert.mdp))
         at = jnp.asarray(both)
-        choices, moves = _log_likelihoods(objective, at)
-        choice_slopes, move_slopes = _slopes(objective, at)
-        curvature = np.asarray(_curvature(objective, at))
-    weight = np.repeat(demos.weights, demos.lengths)
-    slopes = np.asarray(choice_slopes)[places_of(seen, demos, expert.mdp)] + np.asarray(move_slopes)
+        # One after the other: what is costly to compile, the choices, has the shape of the MDP, not of the panel.
+        choices, moves = (_on_host(_local(part, at)) for part in (objective.choices, objective.moves))
+    slopes = choices.slopes[places_of(seen, demos, expert.mdp)] + moves.slopes
+    curvature = -(choices.curvature + moves.curvature)
     episodes = float(demos.weights.sum())
     return FullLikelihood(
         fit,
         (*fit.reward.parameter_names(), *nature.names),
         both,
-        episodes * float(choices),
-        episodes * float(moves),
+        episodes * float(choices.total),
+        episodes * float(moves.total),
         episodes * (curvature + curvature.T) / 2,
         weight[:, None] * slopes,
     )
 
 
-class Joint(AbstractObjective):
-    """(θ, ψ) as one vector ↦ minus the log likelihood of an episode."""
+class Part(StaysOnDevice):
+    """(θ, ψ) as one vector ↦ the log likelihood of each of some observations, and how much each counts."""
+
+    log_likelihood: Callable[[Any], Any]
+    weights: Float[Array, "..."]
+
+    def total(self, both: Float[Array, " D"]) -> Float[Array, ""]:
+        """Σ w log L, per episode."""
+        return (self.weights * self.log_likelihood(both)).sum()
+
+
+class LogPolicy(StaysOnDevice):
+    """(θ, ψ) ↦ log π of each distinct observed choice."""
 
     mdp: MDP
     reward: AbstractReward
+    dynamics: Callable[[Any], AbstractDynamics]
     states: Int[Array, "T M"]
     actions: Int[Array, "T M"]
-    weights: Float[Array, "T M"]
-    dynamics: Any
-    density: Any
-    move_weights: Float[Array, " n"]
 
-    def __call__(self, parameters: Float[Array, " K+J"]) -> Float[Array, ""]:
-        return -sum(self.parts(parameters))
-
-    def parts(self, parameters: Float[Array, " K+J"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The log likelihood of the choices, and of nature."""
-        choices = (self.weights * self.log_policy(parameters)).sum()
-        return choices, (self.move_weights * self.log_density(parameters)).sum()
-
-    def log_policy(self, parameters: Float[Array, " K+J"]) -> Float[Array, "T M"]:
-        """log π of each distinct observed choice."""
-        theta, psi = self._split(parameters)
+    def __call__(self, both: Float[Array, " D"]) -> Float[Array, "T M"]:
+        theta, psi = both[: self.reward.num_parameters], both[self.reward.num_parameters :]
         mdp = eqx.tree_at(lambda mdp: mdp.dynamics, self.mdp, self.dynamics(psi))
-        likelihood = Likelihood(mdp, self.reward.fold(mdp), self.states, self.actions, self.weights)
+        likelihood = Likelihood(mdp, self.reward.fold(mdp), self.states, self.actions, jnp.ones(self.states.shape))
         return likelihood.log_policy(Flattening.of(self.reward.parameters).unflatten(theta))
 
-    def log_density(self, parameters: Float[Array, " K+J"]) -> Float[Array, " n"]:
-        """log P of what nature did beside each observed choice."""
-        return self.density(self._split(parameters)[1])
 
-    def _split(self, parameters: Float[Array, " K+J"]) -> tuple[Float[Array, " K"], Float[Array, " J"]]:
-        return parameters[: self.reward.num_parameters], parameters[self.reward.num_parameters :]
+class LogDensity(StaysOnDevice):
+    """(θ, ψ) ↦ log P of what nature did beside each observed choice."""
+
+    density: Callable[[Any], Any]
+    num_parameters: int = eqx.field(static=True)
+
+    def __call__(self, both: Float[Array, " D"]) -> Float[Array, " n"]:
+        return self.density(both[self.num_parameters :])
+
+
+class Joint(AbstractObjective):
+    """(θ, ψ) as one vector ↦ minus the log likelihood of an episode."""
+
+    choices: Part
+    moves: Part
+
+    def __call__(self, parameters: Float[Array, " D"]) -> Float[Array, ""]:
+        return -self.choices.total(parameters) - self.moves.total(parameters)
 
 
 class MoveDensity(eqx.Module):
@@ -195,8 +211,8 @@ def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:
     dynamics = nature.dynamics(jnp.asarray(nature.parameters))
     if not isinstance(dynamics, AbstractDynamics):
         raise TypeError(
-            f"`nature.dynamics` must return dynamics, such as irlax.mdp.Dense or the `.dynamics` of an MDP, but returned "
-            f"a {type(dynamics).__name__}."
+            f"`nature.dynamics` must return dynamics, such as irlax.mdp.Dense or the `.dynamics` of an MDP, but "
+            f"returned a {type(dynamics).__name__}."
         )
     probe = jnp.asarray(np.random.default_rng(0).normal(size=mdp.num_states))
     ours = (mdp.num_states, mdp.num_actions)
@@ -211,10 +227,10 @@ def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:
     )
 
 
-def _refuse_bad_density(objective: Joint, nature: Nature, demos: Demonstrations) -> None:
-    density = np.asarray(objective.density(jnp.asarray(nature.parameters)))
-    checks.has_shape("nature.log_density(ψ)", density, (demos.num_steps,), "one for each observed choice")
-    impossible = ~np.isfinite(density)
+def _refuse_bad_density(density: Callable[[Any], Any], nature: Nature, demos: Demonstrations) -> None:
+    values = np.asarray(density(jnp.asarray(nature.parameters)))
+    checks.has_shape("nature.log_density(ψ)", values, (demos.num_steps,), "one for each observed choice")
+    impossible = ~np.isfinite(values)
     if impossible.any():
         raise ValueError(
             f"`nature` makes what was seen impossible: the log density of {impossible.sum()} rows is not finite (the "
@@ -232,16 +248,18 @@ def _maximised(
     return found.x / scale
 
 
-@eqx.filter_jit
-def _log_likelihoods(objective: Joint, both: Float[Array, " D"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    return objective.parts(both)
+def _on_host(local: "Local") -> "Local":
+    return Local(*map(np.asarray, local))
+
+
+class Local(NamedTuple):
+    """A total of log likelihoods, each one's slopes and the total's curvature, at one (θ, ψ)."""
+
+    total: Float[Array, ""]
+    slopes: Float[Array, "... D"]
+    curvature: Float[Array, "D D"]
 
 
 @eqx.filter_jit
-def _slopes(objective: Joint, both: Float[Array, " D"]) -> tuple[Float[Array, "T M D"], Float[Array, "n D"]]:
-    return jax.jacfwd(objective.log_policy)(both), jax.jacfwd(objective.log_density)(both)
-
-
-@eqx.filter_jit
-def _curvature(objective: Joint, both: Float[Array, " D"]) -> Float[Array, "D D"]:
-    return jax.hessian(objective)(both)
+def _local(part: Part, both: Float[Array, " D"]) -> Local:
+    return Local(part.total(both), jax.jacfwd(part.log_likelihood)(both), jax.hessian(part.total)(both))

@@ -1,6 +1,6 @@
 """Standard errors, the bootstrap and tests of nested rewards, for fits under the likelihood objective."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -40,18 +40,25 @@ def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np
 def parameter_covariance(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np.ndarray, "K K"]:
     """The covariance of the estimates by one of the three estimators."""
     refuse_unless_likelihood(fit)
-    return clustered_covariance(fit, kind, cluster, *_curvature_and_scores(fit))
+    return clustered_covariance(fit, kind, cluster, _curvature_and_scores(fit))
+
+
+class Information(NamedTuple):
+    """What the data say of the parameters."""
+
+    #: Of minus the total log likelihood.
+    hessian: Float[np.ndarray, "K K"]
+    #: One for each observed choice.
+    scores: Float[np.ndarray, "n K"]
+    #: What a quadratic penalty added to each second derivative.
+    penalty: float = 0.0
 
 
 def clustered_covariance(
-    fit: "TabularFit",
-    kind: Kind,
-    cluster: Cluster,
-    hessian: Float[np.ndarray, "K K"],
-    scores: Float[np.ndarray, "n K"],
-    penalty: float = 0.0,
+    fit: "TabularFit", kind: Kind, cluster: Cluster, information: Information
 ) -> Float[np.ndarray, "K K"]:
     """`covariance`, of scores summed within the clusters of the fit's demonstrations."""
+    hessian, scores, penalty = information
     if kind == "hessian" and cluster is not None:
         raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
     if cluster is not None:
@@ -98,8 +105,7 @@ def refuse_unless_likelihood(fit: "TabularFit") -> None:
         raise ValueError(f"The fit {fit.status.value}, so it has no standard errors.")
 
 
-def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], Float[np.ndarray, "n K"], float]:
-    """The Hessian of minus the total log likelihood, the score of each observed choice, and the penalty's curvature."""
+def _curvature_and_scores(fit: "TabularFit") -> Information:
     theta = flat(fit.reward.parameters)
     penalty = float(dict(fit.settings).get("l2", 0.0))
     total = np.zeros((len(theta), len(theta)))
@@ -122,7 +128,7 @@ def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], 
             curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
             total += episodes * curvature
     episodes = sum(demos.weights.sum() for demos in all_demos(fit))
-    return (total + total.T) / 2, np.concatenate(scores), float(penalty * episodes)
+    return Information((total + total.T) / 2, np.concatenate(scores), float(penalty * episodes))
 
 
 def places_of(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
