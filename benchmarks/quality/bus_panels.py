@@ -1,7 +1,8 @@
 """Do estimates of bus engines converge, and do their intervals cover the truth? 1,250 simulated panels at γ = .9999.
 
-    .venv/bin/python benchmarks/quality/bus_panels.py
+    OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/quality/bus_panels.py
 
+(systems of 175 equations are too small for several threads, which wait for one another on a machine that others use).
 The problem of Iskhakov, Rust and Schjerning (2016): 175 states, 50 buses over 120 months, the estimates of Rust's
 Table X as the truth. Each panel's increments are estimated first, then the costs by `MCEIRL`, then the errors of both
 by `full_likelihood`. Starts are (RC, θ₁₁) = (4, 1), (5, 2), … (8, 5) in turn. The first panel with each number of
@@ -29,6 +30,7 @@ TRUTH = ix.envs.BusEngine([0.0937, 0.4475, 0.4459, 0.0127, 0.0002], bins=175, pa
 BUSES, MONTHS, STARTS = 50, 120, 5
 #: Seconds of one estimate by NFXP that the paper prints, on its own machine.
 PRINTED_SECONDS = 0.074
+THREADS = "OPENBLAS_NUM_THREADS"
 KINDS = ("hessian", "opg", "sandwich")
 
 
@@ -122,7 +124,8 @@ def main():
     given = parser.parse_args()
     at_start = given.commit or commit()
     record = {
-        "command": f"python benchmarks/quality/bus_panels.py --panels {given.panels} --seed {given.seed}",
+        "command": f"{THREADS}={os.environ.get(THREADS)} python benchmarks/quality/bus_panels.py "
+        f"--panels {given.panels} --seed {given.seed}",
         "commit": at_start,
         "machine": machine(),
         "problem": {"states": TRUTH.bins, "buses": BUSES, "months": MONTHS, "discount": TRUTH.discount},

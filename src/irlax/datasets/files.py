@@ -29,7 +29,7 @@ class PublicFiles(eqx.Module):
 
     def _fetched(self, wanted: list[str]) -> list[Path]:
         try:
-            import pooch
+            import pooch  # type: ignore[import-not-found]
         except ImportError:
             raise ImportError(
                 f"Fetching {self.name} needs pooch: `pip install irlax[data]`. {self._by_hand()}"
@@ -47,4 +47,4 @@ class PublicFiles(eqx.Module):
             raise ConnectionError(f"{self.name} could not be fetched ({error}). {self._by_hand()}") from error
 
     def _by_hand(self) -> str:
-        return f"Or get the files from {self.address} on another way, and pass their folder as `path=`."
+        return f"Or get the files from {self.address} some other way, and pass their folder as `path=`."

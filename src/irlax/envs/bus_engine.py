@@ -149,7 +149,7 @@ class IncrementDynamics(eqx.Module):
 
     after: Int[Array, "J 2 S"]
 
-    def __call__(self, free: Float[Array, " J-1"]) -> Successors:
+    def __call__(self, free: Float[Array, " free"]) -> Successors:
         shares = whole(free)
         return Successors(self.after, jnp.broadcast_to(shares[:, None, None], self.after.shape))
 
@@ -159,12 +159,12 @@ class IncrementDensity(eqx.Module):
 
     increments: Int[Array, " n"]
 
-    def __call__(self, free: Float[Array, " J-1"]) -> Float[Array, " n"]:
+    def __call__(self, free: Float[Array, " free"]) -> Float[Array, " n"]:
         seen = self.increments >= 0
         return jnp.where(seen, jnp.log(whole(free)[jnp.where(seen, self.increments, 0)]), 0)
 
 
-def whole(free: Float[Array, " J-1"]) -> Float[Array, " J"]:
+def whole(free: Float[Array, " free"]) -> Float[Array, " J"]:
     """Probabilities with the last one, which the others determine."""
     return jnp.concatenate([free, 1 - free.sum(keepdims=True)])
 

@@ -44,31 +44,31 @@ class FullLikelihood(eqx.Module):
     fit: TabularFit
     names: tuple[str, ...]
     #: The reward's parameters, then nature's.
-    estimates: Float[np.ndarray, " K+J"]
+    estimates: Float[np.ndarray, " D"]
     #: Σ log π of the choices, and Σ log P of what nature did.
     choices_log_likelihood: float
     nature_log_likelihood: float
     #: Of minus the log likelihood.
-    hessian: Float[np.ndarray, "K+J K+J"]
+    hessian: Float[np.ndarray, "D D"]
     #: One for each observed choice together with what nature did beside it.
-    scores: Float[np.ndarray, "n K+J"]
+    scores: Float[np.ndarray, "n D"]
 
     @property
     def log_likelihood(self) -> float:
         """Of choices and nature together."""
         return self.choices_log_likelihood + self.nature_log_likelihood
 
-    def covariance(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, "K+J K+J"]:
+    def covariance(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, "D D"]:
         """The covariance of all estimates: inverse Hessian, outer product of scores, or sandwich."""
         return clustered_covariance(self.fit, kind, cluster, Information(self.hessian, self.scores))
 
-    def standard_errors(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, " K+J"]:
+    def standard_errors(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, " D"]:
         """Square roots of the covariance's diagonal; the reward's parameters come first."""
         return np.sqrt(np.diag(self.covariance(kind, cluster=cluster)))
 
     def confidence_intervals(
         self, level: float = 0.95, kind: Kind = "hessian", *, cluster: Cluster = None
-    ) -> Float[np.ndarray, "K+J 2"]:
+    ) -> Float[np.ndarray, "D 2"]:
         """Estimate ± z·standard error, for each parameter."""
         return confidence_interval(self.estimates, self.standard_errors(kind, cluster=cluster), level)
 
@@ -103,7 +103,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) 
         raise TypeError(f"`nature` must be a Nature, but is a {type(nature).__name__}.")
     if len(fit.experts) > 1 or dict(fit.settings).get("l2"):
         raise ValueError("The full likelihood is for fits to one MDP without a penalty, l2 = 0.")
-    (expert,) = fit.experts
+    expert = next(iter(fit.experts))
     demos = expert.demos
     assert demos is not None
     weight = np.repeat(demos.weights, demos.lengths)
@@ -122,9 +122,9 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) 
             both = _maximised(objective, both, fit.reward.scales(expert.mdp))
         at = jnp.asarray(both)
         # One after the other: what is costly to compile, the choices, has the shape of the MDP, not of the panel.
-        choices, moves = (_on_host(_local(part, at)) for part in (objective.choices, objective.moves))
-    slopes = choices.slopes[places_of(seen, demos, expert.mdp)] + moves.slopes
-    curvature = -(choices.curvature + moves.curvature)
+        choices, moves = _local(objective.choices, at), _local(objective.moves, at)
+    slopes = np.asarray(choices.slopes)[places_of(seen, demos, expert.mdp)] + np.asarray(moves.slopes)
+    curvature = -np.asarray(choices.curvature) - np.asarray(moves.curvature)
     episodes = float(demos.weights.sum())
     return FullLikelihood(
         fit,
@@ -203,8 +203,8 @@ def _move_density(nature: Nature, demos: Demonstrations) -> MoveDensity:
     rows, next_states = demos.moves()
     after, seen = np.zeros(demos.num_steps, int), np.zeros(demos.num_steps, bool)
     after[rows], seen[rows] = next_states, True
-    arrays = (jnp.asarray(array, jnp.int32) for array in (demos.tabular_states, demos.actions, after))
-    return MoveDensity(nature.dynamics, *arrays, jnp.asarray(seen))
+    before, acted, next_ = (jnp.asarray(array, jnp.int32) for array in (demos.tabular_states, demos.actions, after))
+    return MoveDensity(nature.dynamics, before, acted, next_, jnp.asarray(seen))
 
 
 def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:
@@ -239,17 +239,13 @@ def _refuse_bad_density(density: Callable[[Any], Any], nature: Nature, demos: De
 
 
 def _maximised(
-    objective: Joint, both: Float[np.ndarray, " K+J"], scales: Float[np.ndarray, " K"]
-) -> Float[np.ndarray, " K+J"]:
+    objective: Joint, both: Float[np.ndarray, " D"], scales: Float[np.ndarray, " K"]
+) -> Float[np.ndarray, " D"]:
     scale = np.concatenate([scales, np.ones(len(both) - len(scales))])
     problem = Problem((objective,), jnp.ones(1), Flattening.of(both), jnp.asarray(scale), jnp.asarray(0.0))
     found = Newton().minimise(problem, both * scale, Watch(problem, 1e-8, ()))
     complain(found.status, "The joint likelihood was not maximised; use the two-step estimates.")
     return found.x / scale
-
-
-def _on_host(local: "Local") -> "Local":
-    return Local(*map(np.asarray, local))
 
 
 class Local(NamedTuple):

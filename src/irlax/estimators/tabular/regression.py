@@ -61,11 +61,10 @@ def _null(fit: "TabularFit") -> tuple[float, str]:
     would fit. Else they are equal chances of the actions that exist.
     """
     if all(expert.mdp.mask is None for expert in fit.experts):
-        counts = sum(
-            np.bincount(demos.actions, weights=np.repeat(demos.weights, demos.lengths), minlength=fit.mdp.num_actions)
-            for demos in all_demos(fit)
-        )
-        taken = counts[counts > 0]
+        actions = np.concatenate([demos.actions for demos in all_demos(fit)])
+        weights = np.concatenate([np.repeat(demos.weights, demos.lengths) for demos in all_demos(fit)])
+        taken = np.bincount(actions, weights=weights)
+        taken = taken[taken > 0]
         return float(taken @ np.log(taken / taken.sum())), "the actions' shares"
     total = 0.0
     for expert in fit.experts:
