@@ -3,7 +3,7 @@
 Start with an `MDP`, plan in it with `soft_plan`, and read `README.md` for the rest.
 """
 
-from irlax import envs
+from irlax import datasets, envs
 from irlax.analysis import (
     epic_distance,
     identify,
@@ -38,10 +38,11 @@ from irlax.estimators.tabular import (
     Normal,
     compare_nested,
     cross_validate,
+    full_likelihood,
     predictive_policy,
 )
 from irlax.estimators.tabular import load_fit as load
-from irlax.mdp import MDP
+from irlax.mdp import MDP, Nature
 from irlax.mdp.files import load_mdp, save_mdp
 from irlax.planning import (
     Plan,
@@ -75,6 +76,7 @@ __all__ = [
     "Laplace",
     "LinearReward",
     "MaxEntIRL",
+    "Nature",
     "NeuralReward",
     "Newton",
     "Normal",
@@ -89,10 +91,12 @@ __all__ = [
     "compare_nested",
     "conditional_entropy",
     "cross_validate",
+    "datasets",
     "envs",
     "epic_distance",
     "expected_return",
     "feature_expectations",
+    "full_likelihood",
     "hard_plan",
     "identify",
     "is_decomposable",

@@ -9,7 +9,8 @@ import numpy as np
 
 _LATEX = str.maketrans(
     {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}"}
-    | {"^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": "$-$", "θ": r"$\theta$", "γ": r"$\gamma$"}
+    | {"^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": "$-$", "²": "$^2$"}
+    | {"θ": r"$\theta$", "γ": r"$\gamma$", "ψ": r"$\psi$", "χ": r"$\chi$"}
 )
 
 

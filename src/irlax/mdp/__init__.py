@@ -2,5 +2,6 @@
 
 from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors
 from irlax.mdp.mdp import MDP
+from irlax.mdp.nature import Nature
 
-__all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Successors"]
+__all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Nature", "Successors"]

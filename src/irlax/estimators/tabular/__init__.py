@@ -4,6 +4,7 @@ from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
 from irlax.estimators.tabular.cross_validation import cross_validate
 from irlax.estimators.tabular.fit import TabularFit
+from irlax.estimators.tabular.full_likelihood import FullLikelihood, full_likelihood
 from irlax.estimators.tabular.inference import compare_nested
 from irlax.estimators.tabular.maxent import MaxEntIRL
 from irlax.estimators.tabular.mce import MCEIRL
@@ -17,6 +18,7 @@ __all__ = [
     "ApprenticeshipIRL",
     "BayesianIRL",
     "DualAscent",
+    "FullLikelihood",
     "Laplace",
     "MaxEntIRL",
     "Newton",
@@ -24,6 +26,7 @@ __all__ = [
     "TabularFit",
     "compare_nested",
     "cross_validate",
+    "full_likelihood",
     "load_fit",
     "predictive_policy",
 ]

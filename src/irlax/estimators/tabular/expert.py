@@ -233,8 +233,9 @@ def _grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray
     period, state = np.divmod(place, mdp.num_states)
     counts = np.bincount(period, minlength=periods)
     column = np.arange(len(unique)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # Rounded up to a power of two: data of nearly the same size are then served by one compilation.
-    shape = (periods, 1 << max(int(counts.max(initial=1)) - 1, 0).bit_length())
+    # A power of two, so that other data of like size meet the same shape, and what was compiled for it.
+    width = 2 ** int(np.ceil(np.log2(max(int(counts.max(initial=0)), 1))))
+    shape = (periods, min(width, mdp.num_states * mdp.num_actions))
     # Padding must point at a choice that exists: log π of one that does not is −inf, and 0 · −inf is NaN.
     first_action = 0 if mdp.mask is None else int(np.argmax(np.asarray(mdp.mask)[:, 0]))
     grid = Choices(np.zeros(shape, int), np.full(shape, first_action), np.zeros(shape))

@@ -159,6 +159,17 @@ class TabularFit(eqx.Module):
         errors = self.standard_errors(kind, cluster=cluster)
         return confidence_interval(flat(self.reward.parameters), errors, level)
 
+    def regression_table(
+        self, kind: Literal["hessian", "opg", "sandwich"] = "hessian", *, cluster: Any = None, level: float = 0.95
+    ) -> Summary:
+        """Estimates as economists read them, with z, p, intervals, AIC, BIC and pseudo-R²; `to_latex`, `to_markdown`.
+
+        The errors take the dynamics as given; for those estimated from the same panel see `full_likelihood`.
+        """
+        from irlax.estimators.tabular.regression import table_of
+
+        return table_of(self, kind, cluster, level)
+
     def bootstrap(self, *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
         """Estimates from `num` resamples of the episodes, refitted all at once."""
         from irlax.estimators.tabular.inference import bootstrap

@@ -1,6 +1,6 @@
 """Standard errors, the bootstrap and tests of nested rewards, for fits under the likelihood objective."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -39,8 +39,26 @@ def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np
 
 def parameter_covariance(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np.ndarray, "K K"]:
     """The covariance of the estimates by one of the three estimators."""
-    _refuse_unless_likelihood(fit)
-    hessian, scores, penalty = _curvature_and_scores(fit)
+    refuse_unless_likelihood(fit)
+    return clustered_covariance(fit, kind, cluster, _curvature_and_scores(fit))
+
+
+class Information(NamedTuple):
+    """What the data say of the parameters."""
+
+    #: Of minus the total log likelihood.
+    hessian: Float[np.ndarray, "K K"]
+    #: One for each observed choice.
+    scores: Float[np.ndarray, "n K"]
+    #: What a quadratic penalty added to each second derivative.
+    penalty: float = 0.0
+
+
+def clustered_covariance(
+    fit: "TabularFit", kind: Kind, cluster: Cluster, information: Information
+) -> Float[np.ndarray, "K K"]:
+    """`covariance`, of scores summed within the clusters of the fit's demonstrations."""
+    hessian, scores, penalty = information
     if kind == "hessian" and cluster is not None:
         raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
     if cluster is not None:
@@ -50,14 +68,14 @@ def parameter_covariance(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Flo
 
 def identified_errors(fit: "TabularFit") -> Float[np.ndarray, " K"]:
     """Standard errors of the identified part of each parameter, by the inverse Hessian on what the data see."""
-    _refuse_unless_likelihood(fit)
+    refuse_unless_likelihood(fit)
     hessian, _, penalty = _curvature_and_scores(fit)
     return identified_part_errors(hessian, penalty)
 
 
 def _clusters(fit: "TabularFit", cluster: Cluster) -> np.ndarray:
     episodes, offset = [], 0
-    for demos in _all_demos(fit):
+    for demos in all_demos(fit):
         episodes.append(demos.episode + offset)
         offset += demos.num_episodes
     rows = np.concatenate(episodes)
@@ -69,11 +87,13 @@ def _clusters(fit: "TabularFit", cluster: Cluster) -> np.ndarray:
     return labels[rows]
 
 
-def _all_demos(fit: "TabularFit") -> list[Demonstrations]:
+def all_demos(fit: "TabularFit") -> list[Demonstrations]:
+    """The demonstrations of each MDP that has any."""
     return [expert.demos for expert in fit.experts if expert.demos is not None]
 
 
-def _refuse_unless_likelihood(fit: "TabularFit") -> None:
+def refuse_unless_likelihood(fit: "TabularFit") -> None:
+    """Only converged fits of observed choices under the likelihood objective have standard errors."""
     settings = dict(fit.settings)
     if settings.get("objective") != "likelihood":
         raise ValueError(
@@ -85,8 +105,7 @@ def _refuse_unless_likelihood(fit: "TabularFit") -> None:
         raise ValueError(f"The fit {fit.status.value}, so it has no standard errors.")
 
 
-def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], Float[np.ndarray, "n K"], float]:
-    """The Hessian of minus the total log likelihood, the score of each observed choice, and the penalty's curvature."""
+def _curvature_and_scores(fit: "TabularFit") -> Information:
     theta = flat(fit.reward.parameters)
     penalty = float(dict(fit.settings).get("l2", 0.0))
     total = np.zeros((len(theta), len(theta)))
@@ -104,15 +123,15 @@ def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], 
             flattening = Flattening.of(reward.parameters)
             slopes = np.asarray(_slopes(likelihood, flattening, jnp.asarray(theta)))
             weight = np.repeat(demos.weights, demos.lengths)
-            scores.append(weight[:, None] * slopes[_places(seen, demos, expert.mdp)])
+            scores.append(weight[:, None] * slopes[places_of(seen, demos, expert.mdp)])
             episodes = demos.weights.sum()
             curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
             total += episodes * curvature
-    episodes = sum(demos.weights.sum() for demos in _all_demos(fit))
-    return (total + total.T) / 2, np.concatenate(scores), float(penalty * episodes)
+    episodes = sum(demos.weights.sum() for demos in all_demos(fit))
+    return Information((total + total.T) / 2, np.concatenate(scores), float(penalty * episodes))
 
 
-def _places(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
+def places_of(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
     """Where each observed choice stands in the grid of distinct ones."""
     period = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
     table = {}
@@ -141,7 +160,7 @@ def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.nda
     A resample is a weight for each episode, so the data stay where they are. Refits that do not converge in
     a dozen steps are NaN.
     """
-    _refuse_unless_likelihood(fit)
+    refuse_unless_likelihood(fit)
     checks.count("num", num)
     if len(fit.experts) > 1:
         raise ValueError("The bootstrap is for fits to one MDP.")
@@ -151,7 +170,7 @@ def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.nda
     penalty = float(dict(fit.settings).get("l2", 0.0))
     with scope():
         seen = expert.choices(discounted=False)
-        period, column = _places(seen, demos, expert.mdp)
+        period, column = places_of(seen, demos, expert.mdp)
         likelihood = Likelihood(
             expert.mdp, reward.fold(expert.mdp), jnp.asarray(seen.states), jnp.asarray(seen.actions), seen.weights
         )
@@ -195,7 +214,7 @@ def refits(
 def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
     """The likelihood-ratio test of a reward nested in another, fitted to the same demonstrations."""
     for fit in (smaller, larger):
-        _refuse_unless_likelihood(fit)
+        refuse_unless_likelihood(fit)
     if smaller.num_choices != larger.num_choices:
         raise ValueError("The two fits are to different demonstrations.")
     restrictions = larger.reward.num_parameters - smaller.reward.num_parameters

@@ -1,0 +1,5 @@
+"""Data sets: public ones, fetched once and checked, and simulated ones whose truth is known."""
+
+from irlax.datasets.bus import rust_bus, simulated_bus
+
+__all__ = ["rust_bus", "simulated_bus"]

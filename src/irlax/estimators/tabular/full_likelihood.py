@@ -1,0 +1,261 @@
+r"""The likelihood of choices and of nature's moves together, in the parameters of the reward and of the dynamics.
+
+$$\ell(\theta, \psi) = \sum_i \log \pi_{\theta,\psi}(a_i|s_i) + \log P_\psi(\text{what nature did beside } i)$$
+
+The policy depends on ψ through the values, so choices, too, speak of ψ, and not knowing ψ makes θ less certain:
+errors of θ alone, at a given ψ, leave that out. Rust (1987) reports the outer product of these scores.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax import checks
+from irlax.analysis.regression import decimals, regression_table
+from irlax.analysis.standard_errors import Kind, confidence_interval
+from irlax.demos import Demonstrations
+from irlax.estimators.base import complain
+from irlax.estimators.tabular.fit import TabularFit
+from irlax.estimators.tabular.inference import (
+    Cluster,
+    Information,
+    clustered_covariance,
+    places_of,
+    refuse_unless_likelihood,
+)
+from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood
+from irlax.estimators.tabular.regression import choice_facts, described, observations
+from irlax.estimators.tabular.solvers import Flattening, Newton, Problem, Watch
+from irlax.mdp import MDP, AbstractDynamics, Nature
+from irlax.precision import StaysOnDevice, scope
+from irlax.rewards import AbstractReward
+from irlax.rewards.base import flat
+from irlax.tables import Summary
+from irlax.typing import Array, Float, Int
+
+
+class FullLikelihood(eqx.Module):
+    """Estimates (θ, ψ) with the curvature and the scores of their joint likelihood."""
+
+    fit: TabularFit
+    names: tuple[str, ...]
+    #: The reward's parameters, then nature's.
+    estimates: Float[np.ndarray, " D"]
+    #: Σ log π of the choices, and Σ log P of what nature did.
+    choices_log_likelihood: float
+    nature_log_likelihood: float
+    #: Of minus the log likelihood.
+    hessian: Float[np.ndarray, "D D"]
+    #: One for each observed choice together with what nature did beside it.
+    scores: Float[np.ndarray, "n D"]
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of choices and nature together."""
+        return self.choices_log_likelihood + self.nature_log_likelihood
+
+    def covariance(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, "D D"]:
+        """The covariance of all estimates: inverse Hessian, outer product of scores, or sandwich."""
+        return clustered_covariance(self.fit, kind, cluster, Information(self.hessian, self.scores))
+
+    def standard_errors(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, " D"]:
+        """Square roots of the covariance's diagonal; the reward's parameters come first."""
+        return np.sqrt(np.diag(self.covariance(kind, cluster=cluster)))
+
+    def confidence_intervals(
+        self, level: float = 0.95, kind: Kind = "hessian", *, cluster: Cluster = None
+    ) -> Float[np.ndarray, "D 2"]:
+        """Estimate ± z·standard error, for each parameter."""
+        return confidence_interval(self.estimates, self.standard_errors(kind, cluster=cluster), level)
+
+    def regression_table(self, kind: Kind = "hessian", *, cluster: Cluster = None, level: float = 0.95) -> Summary:
+        """Estimate, standard error, z, p and interval of each parameter, and the statistics of the fit."""
+        choices = self.choices_log_likelihood
+        parts = [
+            ("log likelihood of choices", decimals(choices)),
+            ("log likelihood of nature", decimals(self.nature_log_likelihood)),
+        ]
+        return regression_table(
+            self.names,
+            self.estimates,
+            self.standard_errors(kind, cluster=cluster),
+            level=level,
+            title=f"{self.fit.method}: full likelihood",
+            how=f"{described(kind, cluster)}, of the full likelihood",
+            log_likelihood=self.log_likelihood,
+            observations=observations(self.fit),
+            facts=parts + choice_facts(self.fit, choices),
+        )
+
+
+def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) -> FullLikelihood:
+    """The joint likelihood of the fit's choices and of nature's moves, at (θ, ψ) as they were estimated.
+
+    `fit` is of the likelihood objective, in the MDP with the dynamics of `nature.parameters`. Estimates in two steps,
+    nature first, are consistent; with `maximise` they are moved to the joint maximum, which is efficient.
+    """
+    refuse_unless_likelihood(fit)
+    if not isinstance(nature, Nature):
+        raise TypeError(f"`nature` must be a Nature, but is a {type(nature).__name__}.")
+    if len(fit.experts) > 1 or dict(fit.settings).get("l2"):
+        raise ValueError("The full likelihood is for fits to one MDP without a penalty, l2 = 0.")
+    expert = next(iter(fit.experts))
+    demos = expert.demos
+    assert demos is not None
+    weight = np.repeat(demos.weights, demos.lengths)
+    with scope():
+        _refuse_other_dynamics(expert.mdp, nature)
+        seen = expert.choices(discounted=False)
+        states, actions, shares = (jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights))
+        density = _move_density(nature, demos) if nature.log_density is None else nature.log_density
+        _refuse_bad_density(density, nature, demos)
+        objective = Joint(
+            Part(LogPolicy(expert.mdp, fit.reward, nature.dynamics, states, actions), shares),
+            Part(LogDensity(density, fit.reward.num_parameters), jnp.asarray(weight / demos.weights.sum())),
+        )
+        both = np.concatenate([flat(fit.reward.parameters), nature.parameters])
+        if maximise:
+            both = _maximised(objective, both, fit.reward.scales(expert.mdp))
+        at = jnp.asarray(both)
+        # One after the other: what is costly to compile, the choices, has the shape of the MDP, not of the panel.
+        choices, moves = _local(objective.choices, at), _local(objective.moves, at)
+    slopes = np.asarray(choices.slopes)[places_of(seen, demos, expert.mdp)] + np.asarray(moves.slopes)
+    curvature = -np.asarray(choices.curvature) - np.asarray(moves.curvature)
+    episodes = float(demos.weights.sum())
+    return FullLikelihood(
+        fit,
+        (*fit.reward.parameter_names(), *nature.names),
+        both,
+        episodes * float(choices.total),
+        episodes * float(moves.total),
+        episodes * (curvature + curvature.T) / 2,
+        weight[:, None] * slopes,
+    )
+
+
+class Part(StaysOnDevice):
+    """(θ, ψ) as one vector ↦ the log likelihood of each of some observations, and how much each counts."""
+
+    log_likelihood: Callable[[Any], Any]
+    weights: Float[Array, "..."]
+
+    def total(self, both: Float[Array, " D"]) -> Float[Array, ""]:
+        """Σ w log L, per episode."""
+        return (self.weights * self.log_likelihood(both)).sum()
+
+
+class LogPolicy(StaysOnDevice):
+    """(θ, ψ) ↦ log π of each distinct observed choice."""
+
+    mdp: MDP
+    reward: AbstractReward
+    dynamics: Callable[[Any], AbstractDynamics]
+    states: Int[Array, "T M"]
+    actions: Int[Array, "T M"]
+
+    def __call__(self, both: Float[Array, " D"]) -> Float[Array, "T M"]:
+        theta, psi = both[: self.reward.num_parameters], both[self.reward.num_parameters :]
+        mdp = eqx.tree_at(lambda mdp: mdp.dynamics, self.mdp, self.dynamics(psi))
+        likelihood = Likelihood(mdp, self.reward.fold(mdp), self.states, self.actions, jnp.ones(self.states.shape))
+        return likelihood.log_policy(Flattening.of(self.reward.parameters).unflatten(theta))[0]
+
+
+class LogDensity(StaysOnDevice):
+    """(θ, ψ) ↦ log P of what nature did beside each observed choice."""
+
+    density: Callable[[Any], Any]
+    num_parameters: int = eqx.field(static=True)
+
+    def __call__(self, both: Float[Array, " D"]) -> Float[Array, " n"]:
+        return self.density(both[self.num_parameters :])
+
+
+class Joint(AbstractObjective):
+    """(θ, ψ) as one vector ↦ minus the log likelihood of an episode."""
+
+    choices: Part
+    moves: Part
+
+    def __call__(self, parameters: Float[Array, " D"]) -> Float[Array, ""]:
+        return -self.choices.total(parameters) - self.moves.total(parameters)
+
+
+class MoveDensity(eqx.Module):
+    """ψ ↦ log P_ψ(s'|s,a) of each observed choice; 0 where the next state was not seen."""
+
+    dynamics: Any
+    states: Int[Array, " n"]
+    actions: Int[Array, " n"]
+    after: Int[Array, " n"]
+    seen: Any
+
+    def __call__(self, parameters: Float[Array, " J"]) -> Float[Array, " n"]:
+        probability = self.dynamics(parameters).probability(self.states, self.actions, self.after)
+        # The logarithm of a move that was not seen must not reach the derivative: 0 · inf is NaN.
+        return jnp.log(jnp.where(self.seen, probability, 1))
+
+
+def _move_density(nature: Nature, demos: Demonstrations) -> MoveDensity:
+    rows, next_states = demos.moves()
+    after, seen = np.zeros(demos.num_steps, int), np.zeros(demos.num_steps, bool)
+    after[rows], seen[rows] = next_states, True
+    before, acted, next_ = (jnp.asarray(array, jnp.int32) for array in (demos.tabular_states, demos.actions, after))
+    return MoveDensity(nature.dynamics, before, acted, next_, jnp.asarray(seen))
+
+
+def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:
+    dynamics = nature.dynamics(jnp.asarray(nature.parameters))
+    if not isinstance(dynamics, AbstractDynamics):
+        raise TypeError(
+            f"`nature.dynamics` must return dynamics, such as irlax.mdp.Dense or the `.dynamics` of an MDP, but "
+            f"returned a {type(dynamics).__name__}."
+        )
+    probe = jnp.asarray(np.random.default_rng(0).normal(size=mdp.num_states))
+    ours = (mdp.num_states, mdp.num_actions)
+    if (dynamics.num_states, dynamics.num_actions) == ours:
+        exists = np.asarray(mdp.available).T
+        off = np.abs(np.asarray(dynamics.backward(probe) - mdp.dynamics.backward(probe)))[exists].max()
+        if off < 1e-8:
+            return
+    raise ValueError(
+        "The fit was not in the MDP of `nature.parameters`: its transitions differ. Estimate nature first, then fit in "
+        "the MDP of that estimate."
+    )
+
+
+def _refuse_bad_density(density: Callable[[Any], Any], nature: Nature, demos: Demonstrations) -> None:
+    values = np.asarray(density(jnp.asarray(nature.parameters)))
+    checks.has_shape("nature.log_density(ψ)", values, (demos.num_steps,), "one for each observed choice")
+    impossible = ~np.isfinite(values)
+    if impossible.any():
+        raise ValueError(
+            f"`nature` makes what was seen impossible: the log density of {impossible.sum()} rows is not finite (the "
+            f"first at {demos.where(int(np.argmax(impossible)))})."
+        )
+
+
+def _maximised(
+    objective: Joint, both: Float[np.ndarray, " D"], scales: Float[np.ndarray, " K"]
+) -> Float[np.ndarray, " D"]:
+    scale = np.concatenate([scales, np.ones(len(both) - len(scales))])
+    problem = Problem((objective,), jnp.ones(1), Flattening.of(both), jnp.asarray(scale), jnp.asarray(0.0))
+    found = Newton().minimise(problem, both * scale, Watch(problem, 1e-8, ()))
+    complain(found.status, "The joint likelihood was not maximised; use the two-step estimates.")
+    return found.x / scale
+
+
+class Local(NamedTuple):
+    """A total of log likelihoods, each one's slopes and the total's curvature, at one (θ, ψ)."""
+
+    total: Float[Array, ""]
+    slopes: Float[Array, "... D"]
+    curvature: Float[Array, "D D"]
+
+
+@eqx.filter_jit
+def _local(part: Part, both: Float[Array, " D"]) -> Local:
+    return Local(part.total(both), jax.jacfwd(part.log_likelihood)(both), jax.hessian(part.total)(both))

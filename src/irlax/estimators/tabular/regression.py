@@ -1,0 +1,74 @@
+"""A fit under the likelihood objective as a regression table."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from irlax.analysis.regression import pseudo_r_squared, regression_table
+from irlax.analysis.standard_errors import Kind
+from irlax.estimators.tabular.inference import Cluster, all_demos, standard_errors
+from irlax.rewards.base import flat
+from irlax.tables import Summary
+
+if TYPE_CHECKING:
+    from irlax.estimators.tabular.fit import TabularFit
+
+_ERRORS = {"hessian": "inverse Hessian", "opg": "outer product of scores", "sandwich": "sandwich"}
+
+
+def table_of(fit: "TabularFit", kind: Kind, cluster: Cluster, level: float) -> Summary:
+    """The reward's parameters and the statistics of their fit."""
+    errors = standard_errors(fit, kind, cluster)
+    assert fit.log_likelihood is not None
+    return regression_table(
+        fit.reward.parameter_names(),
+        flat(fit.reward.parameters),
+        errors,
+        level=level,
+        title=f"{fit.method}: {type(fit.reward).__name__}",
+        how=f"{described(kind, cluster)}, at the given dynamics",
+        log_likelihood=fit.log_likelihood,
+        observations=observations(fit),
+        facts=choice_facts(fit, fit.log_likelihood),
+    )
+
+
+def described(kind: Kind, cluster: Cluster) -> str:
+    """How standard errors were found, in words."""
+    by = "" if cluster is None else ", clustered by individual" if isinstance(cluster, str) else ", clustered by label"
+    return _ERRORS[kind] + by
+
+
+def observations(fit: "TabularFit") -> float:
+    """Observed choices, each as often as its episode counts."""
+    return float(sum(demos.weights @ demos.lengths for demos in all_demos(fit)))
+
+
+def choice_facts(fit: "TabularFit", log_likelihood: float) -> list[tuple[str, Any]]:
+    """How well the choices are told, and how many of whom they are."""
+    null, meaning = _null(fit)
+    return [
+        (f"pseudo-R² of choices, against {meaning}", pseudo_r_squared(log_likelihood, null)),
+        ("individuals", fit.num_episodes),
+        ("observations", fit.num_choices),
+    ]
+
+
+def _null(fit: "TabularFit") -> tuple[float, str]:
+    """The log likelihood of choices that do not look at the state, and what they are.
+
+    Where every action exists they are the best such choices, the actions' shares: what a constant for each action
+    would fit. Else they are equal chances of the actions that exist.
+    """
+    if all(expert.mdp.mask is None for expert in fit.experts):
+        actions = np.concatenate([demos.actions for demos in all_demos(fit)])
+        weights = np.concatenate([np.repeat(demos.weights, demos.lengths) for demos in all_demos(fit)])
+        taken = np.bincount(actions, weights=weights)
+        taken = taken[taken > 0]
+        return float(taken @ np.log(taken / taken.sum())), "the actions' shares"
+    total = 0.0
+    for expert in fit.experts:
+        assert expert.demos is not None
+        exist = np.asarray(expert.mdp.available).sum(axis=1)[expert.demos.tabular_states]
+        total -= float(np.repeat(expert.demos.weights, expert.demos.lengths) @ np.log(exist))
+    return total, "equal chances"
