@@ -9,6 +9,7 @@ from irlax.estimators.tabular.maxent import MaxEntIRL
 from irlax.estimators.tabular.mce import MCEIRL
 from irlax.estimators.tabular.solvers import LBFGS, Adam, DualAscent, Newton
 from irlax.estimators.tabular.storage import load_fit
+from irlax.estimators.tabular.two_step import TwoStepIRL
 
 __all__ = [
     "LBFGS",
@@ -22,6 +23,7 @@ __all__ = [
     "Newton",
     "Normal",
     "TabularFit",
+    "TwoStepIRL",
     "compare_nested",
     "cross_validate",
     "load_fit",

@@ -102,7 +102,7 @@ class MCEIRL(eqx.Module):
                 l2=float(estimator.l2),
                 tol=self.tol,
                 convex=linear and self.objective == "feature-matching",
-                plan=_soft,
+                plan=planned,
                 gap=(lambda theta: feature_gap(theta, rewards, experts)) if whole else None,
                 held_out=held_out,
                 shown=self.progress,
@@ -130,7 +130,8 @@ class MCEIRL(eqx.Module):
         return objectives, missing
 
 
-def _soft(mdp: MDP, reward: AbstractReward) -> Plan:
+def planned(mdp: MDP, reward: AbstractReward) -> Plan:
+    """The soft plan of a reward at its parameters."""
     return soft_plan(mdp, reward.table(mdp))
 
 
