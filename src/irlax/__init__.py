@@ -39,6 +39,7 @@ from irlax.estimators.tabular import (
     TwoStepIRL,
     compare_nested,
     cross_validate,
+    demand_curve,
     predictive_policy,
 )
 from irlax.estimators.tabular import load_fit as load
@@ -52,6 +53,7 @@ from irlax.planning import (
     expected_return,
     feature_expectations,
     hard_plan,
+    long_run,
     occupancy,
     path_plan,
     soft_plan,
@@ -59,6 +61,7 @@ from irlax.planning import (
     transition_entropy,
     visits,
 )
+from irlax.report.curves import demand_figure
 from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
 from irlax.version import __version__
 
@@ -91,6 +94,8 @@ __all__ = [
     "compare_nested",
     "conditional_entropy",
     "cross_validate",
+    "demand_curve",
+    "demand_figure",
     "envs",
     "epic_distance",
     "expected_return",
@@ -102,6 +107,7 @@ __all__ = [
     "load",
     "load_mdp",
     "log_likelihood",
+    "long_run",
     "occupancy",
     "path_plan",
     "predictive_policy",

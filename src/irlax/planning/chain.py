@@ -45,6 +45,25 @@ class Chain(StaysOnDevice):
         """Discounted visits to states and actions; an end, where nothing is decided, is not counted."""
         return self.policy * self._going_on(self.solve_visits(start))
 
+    def long_run(self, start: Float[Array, " S"]) -> Float[Array, " S"]:
+        r"""Where the undiscounted chain is in the long run: μ = P_πᵀ μ, of mass 1, if it has one closed class.
+
+        Since 1ᵀμ = 1, it solves (I − P_πᵀ + start·1ᵀ) μ = start, for any distribution `start`: a regular system,
+        whose derivatives are those of μ.
+        """
+        if start.shape[-1] <= DENSE_LIMIT:
+            matrix = self.dynamics.matrix(self.policy)
+            system = jnp.eye(len(matrix), dtype=matrix.dtype) - matrix.T + start[:, None]
+            return jnp.linalg.solve(system, start)
+
+        def forward(mass):
+            return mass - self.dynamics.forward(self.policy * mass) + start * mass.sum()
+
+        def adjoint(value):
+            return value - (self.policy * self.dynamics.backward(value)).sum(axis=0) + start @ value
+
+        return _solved(forward, adjoint, start)
+
     def _going_on(self, values: Float[Array, " S"]) -> Float[Array, " S"]:
         return values if self.terminal is None else jnp.where(self.terminal, 0, values)
 
@@ -57,17 +76,22 @@ class Chain(StaysOnDevice):
             return jnp.linalg.solve(system.T if transpose else system, rhs)
         values, visits = (lambda x: x - self.ahead(x)), (lambda x: x - self.onward(x))
         forward, adjoint = (visits, values) if transpose else (values, visits)
-        return jax.lax.custom_linear_solve(
-            forward,
-            rhs,
-            solve=functools.partial(_krylov, forward),
-            transpose_solve=functools.partial(_krylov, adjoint),
-        )
+        return _solved(forward, adjoint, rhs)
 
 
-def _krylov(
-    operator: Callable[[Float[Array, " S"]], Float[Array, " S"]], _: object, rhs: Float[Array, " S"]
-) -> Float[Array, " S"]:
+Operator = Callable[[Float[Array, " S"]], Float[Array, " S"]]
+
+
+def _solved(forward: Operator, adjoint: Operator, rhs: Float[Array, " S"]) -> Float[Array, " S"]:
+    return jax.lax.custom_linear_solve(
+        forward,
+        rhs,
+        solve=functools.partial(_krylov, forward),
+        transpose_solve=functools.partial(_krylov, adjoint),
+    )
+
+
+def _krylov(operator: Operator, _: object, rhs: Float[Array, " S"]) -> Float[Array, " S"]:
     structure = jax.ShapeDtypeStruct(rhs.shape, rhs.dtype)
     tolerance = max(KRYLOV_TOLERANCE, float(jnp.finfo(rhs.dtype).eps) * 10)
     solver = lx.GMRES(rtol=tolerance, atol=0.0, norm=lx.internal.two_norm, restart=40, stagnation_iters=40)

@@ -2,6 +2,7 @@
 
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
+from irlax.estimators.tabular.counterfactual import Counterfactual, DemandCurve, demand_curve
 from irlax.estimators.tabular.cross_validation import cross_validate
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.inference import compare_nested
@@ -17,6 +18,8 @@ __all__ = [
     "Adam",
     "ApprenticeshipIRL",
     "BayesianIRL",
+    "Counterfactual",
+    "DemandCurve",
     "DualAscent",
     "Laplace",
     "MaxEntIRL",
@@ -26,6 +29,7 @@ __all__ = [
     "TwoStepIRL",
     "compare_nested",
     "cross_validate",
+    "demand_curve",
     "load_fit",
     "predictive_policy",
 ]

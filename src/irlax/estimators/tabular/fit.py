@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import numpy as np
@@ -19,6 +19,9 @@ from irlax.rewards import AbstractReward
 from irlax.rewards.base import flat
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Float, PRNGKeyArray
+
+if TYPE_CHECKING:
+    from irlax.estimators.tabular.counterfactual import Counterfactual
 
 #: A summary prints at most this many parameters one by one.
 SHOWN_PARAMETERS = 40
@@ -164,6 +167,23 @@ class TabularFit(eqx.Module):
         from irlax.estimators.tabular.inference import bootstrap
 
         return bootstrap(self, num=num, key=key)
+
+    def counterfactual(
+        self,
+        *,
+        reward: AbstractReward | None = None,
+        mdp: MDP | None = None,
+        parameters: Any = None,
+        which: int = 0,
+    ) -> "Counterfactual":
+        """What the demonstrator would do with another reward or in another MDP.
+
+        `parameters` are new values for some, {name: value}, or for all; `reward` is another reward altogether; `mdp`
+        has other dynamics, another discount or other available actions. Of a fit to several MDPs, `which` is meant.
+        """
+        from irlax.estimators.tabular.counterfactual import counterfactual
+
+        return counterfactual(self, reward=reward, mdp=mdp, parameters=parameters, which=which)
 
     def identification(self) -> Identification:
         """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot."""
