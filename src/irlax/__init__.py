@@ -17,6 +17,7 @@ from irlax.analysis import (
 from irlax.demos import (
     Demonstrations,
     DemoStatistics,
+    by_type,
     log_likelihood,
     read_demos,
     rollout,
@@ -90,6 +91,7 @@ __all__ = [
     "UnfinishedWarning",
     "__version__",
     "believed_occupancy",
+    "by_type",
     "causal_entropy",
     "compare_nested",
     "conditional_entropy",

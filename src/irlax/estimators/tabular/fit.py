@@ -185,11 +185,21 @@ class TabularFit(eqx.Module):
 
         return counterfactual(self, reward=reward, mdp=mdp, parameters=parameters, which=which)
 
-    def identification(self) -> Identification:
-        """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot."""
-        return identify(
-            self.mdp, self.reward, soft_plan(self.mdp, self.reward.table(self.mdp)), demos=self.experts[0].demos
-        )
+    def identification(self, which: int = 0) -> Identification:
+        """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot.
+
+        Of a fit to several MDPs, `which` of them is meant: what one cannot reveal another may.
+        """
+        reward, expert = self.rewards[which], self.experts[which]
+        plan = soft_plan(expert.mdp, reward.table(expert.mdp))
+        return identify(expert.mdp, reward, plan, demos=expert.demos)
+
+    def _identified(self) -> str:
+        if len(self.experts) == 1:
+            return self.identification().line()
+        revealed = np.concatenate([self.identification(i).contrasts for i in range(len(self.experts))])
+        total, rank = self.reward.num_parameters, int(np.linalg.matrix_rank(revealed)) if len(revealed) else 0
+        return f"all {total} parameters, together" if rank == total else f"{rank} of {total} dimensions, together"
 
     def save(
         self,
@@ -250,7 +260,7 @@ class TabularFit(eqx.Module):
             if self.certificate.newton_decrement is not None:
                 rows.append(("Newton decrement", self.certificate.newton_decrement))
         if self.reward.num_parameters <= SUMMARISED and self.mdp.num_states <= SUMMARISED:
-            rows.append(("identified", self.identification().line()))
+            rows.append(("identified", self._identified()))
         if self.missing_mass:
             rows.append(("discounted mass unobserved", f"{self.missing_mass:.2%}"))
         rows += [(extra.name, extra.value) for extra in self.extras]

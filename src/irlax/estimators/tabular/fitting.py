@@ -104,9 +104,9 @@ def minimised(
 
         listeners = (tell,) if callback is None else (tell, callback)
         found = solver.minimise(problem, first, Watch(problem, tol, listeners))
-    status, certificate = _judged(problem, found.x, found.status, l2=l2, convex=convex)
+    status, certificate = judged(problem, found.x, found.status, l2=l2, convex=convex)
     theta = problem.flattening.unflatten(jnp.asarray(found.x / np.asarray(problem.scale)))
-    learned = tuple(reward.with_parameters(_on_host(theta)) for reward in rewards)
+    learned = tuple(reward.with_parameters(on_host(theta)) for reward in rewards)
     plans = tuple(plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
     observed = all(expert.demos is not None for expert in experts)
     plans_and_experts = list(zip(plans, experts, strict=True))
@@ -153,7 +153,7 @@ def posed(
     return problem, flat(rewards[0].parameters) * scale
 
 
-def _judged(
+def judged(
     problem: Problem, x: Float[np.ndarray, " K"], status: Status, *, l2: float, convex: bool
 ) -> tuple[Status, Certificate]:
     """Whether an optimum was found, and how far it can be."""
@@ -205,7 +205,8 @@ def _is_free_table(reward: AbstractReward) -> bool:
     return isinstance(reward, TabularReward)
 
 
-def _on_host(tree: Any) -> Any:
+def on_host(tree: Any) -> Any:
+    """The tree with NumPy arrays for its leaves."""
     return jax.tree.map(np.asarray, tree)
 
 

@@ -104,7 +104,7 @@ def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], 
             flattening = Flattening.of(reward.parameters)
             slopes = np.asarray(_slopes(likelihood, flattening, jnp.asarray(theta)))
             weight = np.repeat(demos.weights, demos.lengths)
-            scores.append(weight[:, None] * slopes[_places(seen, demos, expert.mdp)])
+            scores.append(weight[:, None] * slopes[places_of(seen, demos, expert.mdp)])
             episodes = demos.weights.sum()
             curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
             total += episodes * curvature
@@ -112,7 +112,7 @@ def _curvature_and_scores(fit: "TabularFit") -> tuple[Float[np.ndarray, "K K"], 
     return (total + total.T) / 2, np.concatenate(scores), float(penalty * episodes)
 
 
-def _places(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
+def places_of(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
     """Where each observed choice stands in the grid of distinct ones."""
     period = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
     table = {}
@@ -151,7 +151,7 @@ def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.nda
     penalty = float(dict(fit.settings).get("l2", 0.0))
     with scope():
         seen = expert.choices(discounted=False)
-        period, column = _places(seen, demos, expert.mdp)
+        period, column = places_of(seen, demos, expert.mdp)
         likelihood = Likelihood(
             expert.mdp, reward.fold(expert.mdp), jnp.asarray(seen.states), jnp.asarray(seen.actions), seen.weights
         )
