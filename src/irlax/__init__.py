@@ -35,15 +35,16 @@ from irlax.estimators.tabular import (
     DualAscent,
     Laplace,
     MaxEntIRL,
+    MixtureIRL,
     Newton,
     Normal,
     TwoStepIRL,
     compare_nested,
     cross_validate,
     demand_curve,
+    load,
     predictive_policy,
 )
-from irlax.estimators.tabular import load_fit as load
 from irlax.mdp import MDP
 from irlax.mdp.files import load_mdp, save_mdp
 from irlax.planning import (
@@ -80,6 +81,7 @@ __all__ = [
     "Laplace",
     "LinearReward",
     "MaxEntIRL",
+    "MixtureIRL",
     "NeuralReward",
     "Newton",
     "Normal",

@@ -8,8 +8,10 @@ from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.inference import compare_nested
 from irlax.estimators.tabular.maxent import MaxEntIRL
 from irlax.estimators.tabular.mce import MCEIRL
+from irlax.estimators.tabular.mixture import MixtureIRL
+from irlax.estimators.tabular.mixture_fit import MixtureFit
+from irlax.estimators.tabular.mixture_storage import load
 from irlax.estimators.tabular.solvers import LBFGS, Adam, DualAscent, Newton
-from irlax.estimators.tabular.storage import load_fit
 from irlax.estimators.tabular.two_step import TwoStepIRL
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "DualAscent",
     "Laplace",
     "MaxEntIRL",
+    "MixtureFit",
+    "MixtureIRL",
     "Newton",
     "Normal",
     "TabularFit",
@@ -30,6 +34,6 @@ __all__ = [
     "compare_nested",
     "cross_validate",
     "demand_curve",
-    "load_fit",
+    "load",
     "predictive_policy",
 ]
