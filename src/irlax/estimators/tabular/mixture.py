@@ -107,6 +107,7 @@ class MixtureIRL(eqx.Module):
             shares=_shares(mixture, x),
             posterior=softmax(joint, axis=1),
             individuals=names,
+            weights=weights,
             expert=expert,
             status=status,
             certificate=certificate,

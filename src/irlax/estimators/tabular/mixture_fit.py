@@ -28,6 +28,8 @@ class MixtureFit(eqx.Module):
     posterior: Float[np.ndarray, "I G"]
     #: Their labels, in the order of `posterior`.
     individuals: Shaped[np.ndarray, " I"]
+    #: As how many each of them counts.
+    weights: Float[np.ndarray, " I"]
     expert: Expert
     status: Status = eqx.field(static=True)
     certificate: Certificate
@@ -35,8 +37,9 @@ class MixtureFit(eqx.Module):
     #: Minus the mean log likelihood of an individual, from the best start on, and the size of its gradient.
     history: History
     seconds: float
-    #: Of minus the log likelihood, in (θ₁, …, θ_G, log-odds of shares against the first), and scores of individuals.
+    #: Of minus the log likelihood, in (θ₁, …, θ_G, log-odds of shares against the first).
     hessian: Float[np.ndarray, "P P"]
+    #: Derivatives of each individual's log likelihood, times its weight, in the same.
     scores: Float[np.ndarray, "I P"]
 
     @property
@@ -66,7 +69,7 @@ class MixtureFit(eqx.Module):
 
     @property
     def bic(self) -> float:
-        """P·log(individuals) − 2·log likelihood, by which numbers of types are compared: less is better."""
+        """P·log(number of individuals) − 2·log likelihood, by which numbers of types are compared: less is better."""
         return len(self.hessian) * float(np.log(len(self.posterior))) - 2 * self.log_likelihood
 
     def covariance(self, kind: Kind = "hessian") -> Float[np.ndarray, "Q Q"]:
@@ -77,9 +80,10 @@ class MixtureFit(eqx.Module):
         """
         if not self.converged:
             raise ValueError(f"The fit {self.status.value}, so it has no standard errors.")
-        penalty = float(dict(self.settings)["l2"]) * len(self.posterior)
-        inner = covariance(kind, self.hessian, self.scores, penalty)
         size = self.parameters.size
+        penalty = np.zeros(len(self.hessian))
+        penalty[:size] = float(dict(self.settings)["l2"]) * self.weights.sum()
+        inner = covariance(kind, self.hessian, self.scores, penalty)
         jacobian = np.zeros((size + self.num_types, len(inner)))
         jacobian[:size, :size] = np.eye(size)
         # ∂s_g/∂odds_h = s_g(1[g = h] − s_h); the first type's odds are fixed.

@@ -26,7 +26,7 @@ from irlax.rewards.files import array_names, from_parts, to_parts
 
 #: Begins as all formats of fits do, so that an older mixture may be replaced.
 FORMAT = "irlax-fit-mixture-1"
-_OWN_ARRAYS = ("shares", "posterior", "individuals", "hessian", "scores", "loss", "gradient")
+_OWN_ARRAYS = ("shares", "posterior", "individuals", "weights", "hessian", "scores", "loss", "gradient")
 
 
 def load(path: str | os.PathLike[str]) -> TabularFit | MixtureFit:
@@ -101,6 +101,7 @@ def _read(folder: Path) -> MixtureFit:
         shares=floats("shares", arrays["shares"], (num,)),
         posterior=floats("posterior", arrays["posterior"], (people, num)),
         individuals=arrays["individuals"],
+        weights=floats("weights", arrays["weights"], (people,)),
         expert=Expert.of(mdp, read_demos(present(folder, "demos.npz")), None, "mdp"),
         status=Status[status],
         certificate=Certificate(records.number(certificate, "gradient"), None, decrement),

@@ -195,11 +195,10 @@ class PolicyIteration(AbstractSolver):
 
     def minimise(self, problem: Problem, x: Float[np.ndarray, " K"], watch: Watch) -> Minimum:
         limit = self.max_steps if self.iterations is None else min(self.iterations, self.max_steps)
+        likelihoods = [objective for objective in problem.objectives if isinstance(objective, Likelihood)]
         policies, moved = self.policies, np.inf
         for step in range(limit + 1):
-            parts = [
-                _followed(f, problem.flattening, policy) for f, policy in zip(problem.objectives, policies, strict=True)
-            ]
+            parts = [_followed(f, problem.flattening, policy) for f, policy in zip(likelihoods, policies, strict=True)]
             pseudo = eqx.tree_at(
                 lambda problem: problem.objectives, problem, tuple(objective for objective, _ in parts)
             )
@@ -218,7 +217,7 @@ class PolicyIteration(AbstractSolver):
             theta = jnp.asarray(x) / problem.scale
             new = [
                 _implied(f, problem.flattening, values, theta)
-                for f, (_, values) in zip(problem.objectives, parts, strict=True)
+                for f, (_, values) in zip(likelihoods, parts, strict=True)
             ]
             moved = max(float(jnp.abs(one - other).max()) for one, other in zip(new, policies, strict=True))
             policies = tuple(new)
