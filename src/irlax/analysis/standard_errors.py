@@ -27,8 +27,8 @@ def covariance(
 ) -> Float[np.ndarray, "K K"]:
     """The covariance of the estimates; NaN in every parameter that is not identified.
 
-    `penalty` is what a quadratic penalty added to each second derivative (a number for each, or one for all). It steadies the estimates, but reveals
-    nothing: what the data do not identify stays so. Its bias is not in these errors.
+    `penalty` is what a quadratic penalty added to each second derivative: one for all, or each its own. It steadies
+    the estimates, but reveals nothing: what the data do not identify stays so. Its bias is not in these errors.
     """
     checks.one_of("kind", kind, KINDS)
     outer = scores.T @ scores
