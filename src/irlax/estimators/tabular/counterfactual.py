@@ -198,7 +198,10 @@ class LongRunRate(StaysOnDevice):
 
 @eqx.filter_jit
 def _rates(rate: LongRunRate, action: Any, thetas: Float[Array, "n K"]) -> Float[Array, " n"]:
-    return jax.lax.map(lambda theta: rate(theta, action), thetas, batch_size=min(len(thetas), 64))
+    batch = min(len(thetas), 64)
+    # Whole batches only: a remainder would be compiled a second time.
+    whole = jnp.pad(thetas, ((0, -len(thetas) % batch), (0, 0)), mode="edge")
+    return jax.lax.map(lambda theta: rate(theta, action), whole, batch_size=batch)[: len(thetas)]
 
 
 @eqx.filter_jit

@@ -198,8 +198,8 @@ def _read(folder: Path) -> Run:
     record = records.read_json(present(folder, "fit.json"))
     if field(record, "format", str) != FORMAT:
         raise ValueError(
-            f"Its format is {record['format']!r:.60}, but this version of irlax reads {FORMAT!r}. Another version of "
-            f"irlax wrote it."
+            f"Its format is {record['format']!r:.60}, but {FORMAT!r} is read here. A mixture is read by `irlax.load`; "
+            f"else another version of irlax wrote it."
         )
     descriptions, kinds = field(record, "rewards", list), field(record, "demonstrators", list)
     if not kinds or len(descriptions) != len(kinds):

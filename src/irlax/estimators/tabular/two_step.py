@@ -53,7 +53,7 @@ class TwoStepIRL(eqx.Module):
 
     The first step is a frequency estimate: each state (and time, if the horizon is finite) counts as if it had been
     seen `smoothing` more times, its available actions chosen as often as over all states. An estimate of your own
-    goes to `fit` as `choice_probabilities`.
+    goes to `fit` as `choice_probabilities`; after a fixed number of steps the result is as consistent as it is.
 
     It assumes a reward that is linear in its parameters, and its objective is the likelihood, every observed choice
     counted once. Standard errors are those of maximum likelihood, evaluated at the estimate. `l2`, `tol` and `start`
