@@ -86,3 +86,24 @@ def successor_lists(problem):
     probs = np.take_along_axis(problem.transitions, order, axis=-1) * share
     absent = ~problem.available[..., None]
     return np.where(absent, num_states + 5, order), np.where(absent, -1.0, probs)
+
+
+def bus_like(discount=0.95, *, num_bins=20, store="successors"):
+    """A machine that wears by 0, 1 or 2 bins a period, and is kept (0) or replaced (1), as in Rust (1987)."""
+    bins = np.arange(num_bins)
+    kept = np.minimum(bins[:, None] + np.arange(3), num_bins - 1)
+    successors = np.stack([kept, np.broadcast_to(np.arange(3), kept.shape)], axis=1)
+    probs = np.broadcast_to([0.35, 0.5, 0.15], successors.shape)
+    initial = np.eye(num_bins)[0]
+    if store == "dense":
+        dense = np.zeros((num_bins, 2, num_bins))
+        np.add.at(dense, (bins[:, None, None], np.arange(2)[:, None], successors), probs)
+        return MDP.from_dense(dense, initial, discount=discount)
+    return MDP.from_successors(successors, probs, initial, discount=discount)
+
+
+def wear_and_replacement(num_bins=20):
+    """Features [S, 2, 2] of `bus_like`: minus the wear of a machine that is kept, minus one for each replacement."""
+    wear, replaced = np.zeros((2, num_bins, 2))
+    wear[:, 0], replaced[:, 1] = -np.arange(num_bins) / num_bins, -1.0
+    return np.stack([wear, replaced], axis=-1)

@@ -99,6 +99,7 @@ def test_features_names_columns_and_held_out_data(files, tmp_path):
     ("method", "options"),
     [
         ("maxent", ["--l2", "0.1"]),
+        ("two-step", ["--set", "iterations=none", "--l2", "0.1"]),
         ("apprenticeship", ["--set", "method=max-margin", "--tol", "0.2"]),
         (
             "bayesian",

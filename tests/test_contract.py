@@ -21,6 +21,7 @@ ESTIMATORS = {
     "MCEIRL, discounted likelihood": ix.MCEIRL(objective="discounted-likelihood"),
     "MaxEntIRL": ix.MaxEntIRL(),
     "ApprenticeshipIRL": ix.ApprenticeshipIRL(tol=1e-3),
+    "TwoStepIRL": ix.TwoStepIRL(),
     "BayesianIRL": ix.BayesianIRL(num_chains=2, num_warmup=100, num_samples=100),
 }
 on_every_estimator = pytest.mark.parametrize("name", list(ESTIMATORS))
@@ -120,6 +121,7 @@ def test_bad_input_is_refused_before_any_work(name, as_a_user):
         ("MCEIRL", ix.MCEIRL(solver=ix.DualAscent(step_size=1e-3, max_steps=2))),
         ("MaxEntIRL", ix.MaxEntIRL(solver=ix.Newton(max_steps=1))),
         ("ApprenticeshipIRL", ix.ApprenticeshipIRL(max_steps=1, tol=1e-12)),
+        ("TwoStepIRL", ix.TwoStepIRL(iterations=None, max_steps=1)),
     ],
 )
 def test_an_unfinished_fit_is_never_silent(name, estimator):

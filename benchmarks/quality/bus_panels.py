@@ -19,10 +19,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from benchmarks.record import RESULTS, provenance, write
 from scipy.stats import binom
 
 import irlax as ix
-from benchmarks.record import RESULTS, provenance, write
 
 TRUTH = ix.envs.BusEngine([0.0937, 0.4475, 0.4459, 0.0127, 0.0002], bins=175, parameters=[11.7257, 2.4569])
 BUSES, MONTHS, STARTS = 50, 120, 5

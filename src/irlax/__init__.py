@@ -17,6 +17,7 @@ from irlax.analysis import (
 from irlax.demos import (
     Demonstrations,
     DemoStatistics,
+    by_type,
     log_likelihood,
     read_demos,
     rollout,
@@ -34,14 +35,17 @@ from irlax.estimators.tabular import (
     DualAscent,
     Laplace,
     MaxEntIRL,
+    MixtureIRL,
     Newton,
     Normal,
+    TwoStepIRL,
     compare_nested,
     cross_validate,
+    demand_curve,
     full_likelihood,
+    load,
     predictive_policy,
 )
-from irlax.estimators.tabular import load_fit as load
 from irlax.mdp import MDP, Nature
 from irlax.mdp.files import load_mdp, save_mdp
 from irlax.planning import (
@@ -52,6 +56,7 @@ from irlax.planning import (
     expected_return,
     feature_expectations,
     hard_plan,
+    long_run,
     occupancy,
     path_plan,
     soft_plan,
@@ -59,6 +64,7 @@ from irlax.planning import (
     transition_entropy,
     visits,
 )
+from irlax.report.curves import demand_figure
 from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
 from irlax.version import __version__
 
@@ -76,6 +82,7 @@ __all__ = [
     "Laplace",
     "LinearReward",
     "MaxEntIRL",
+    "MixtureIRL",
     "Nature",
     "NeuralReward",
     "Newton",
@@ -84,14 +91,18 @@ __all__ = [
     "ShapedReward",
     "Status",
     "TabularReward",
+    "TwoStepIRL",
     "UnfinishedWarning",
     "__version__",
     "believed_occupancy",
+    "by_type",
     "causal_entropy",
     "compare_nested",
     "conditional_entropy",
     "cross_validate",
     "datasets",
+    "demand_curve",
+    "demand_figure",
     "envs",
     "epic_distance",
     "expected_return",
@@ -104,6 +115,7 @@ __all__ = [
     "load",
     "load_mdp",
     "log_likelihood",
+    "long_run",
     "occupancy",
     "path_plan",
     "predictive_policy",

@@ -20,12 +20,15 @@ KINDS = ("hessian", "opg", "sandwich")
 
 
 def covariance(
-    kind: Kind, hessian: Float[np.ndarray, "K K"], scores: Float[np.ndarray, "n K"], penalty: float = 0.0
+    kind: Kind,
+    hessian: Float[np.ndarray, "K K"],
+    scores: Float[np.ndarray, "n K"],
+    penalty: float | Float[np.ndarray, " K"] = 0.0,
 ) -> Float[np.ndarray, "K K"]:
     """The covariance of the estimates; NaN in every parameter that is not identified.
 
-    `penalty` is what a quadratic penalty added to each second derivative. It steadies the estimates, but reveals
-    nothing: what the data do not identify stays so. Its bias is not in these errors.
+    `penalty` is what a quadratic penalty added to each second derivative: one for all, or each its own. It steadies
+    the estimates, but reveals nothing: what the data do not identify stays so. Its bias is not in these errors.
     """
     checks.one_of("kind", kind, KINDS)
     outer = scores.T @ scores
@@ -38,7 +41,7 @@ def covariance(
 
 
 def _inverse_where_seen(
-    curvature: Float[np.ndarray, "K K"], penalty: float
+    curvature: Float[np.ndarray, "K K"], penalty: float | Float[np.ndarray, " K"]
 ) -> tuple[Float[np.ndarray, "K K"], Bool[np.ndarray, " K"]]:
     """(curvature + penalty)⁻¹ on the directions that the data see, and the parameters that others touch."""
     # In units of the curvature itself, so that the scale of a feature does not decide what is identified.

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-Method = Literal["mce", "maxent", "apprenticeship", "bayesian"]
+Method = Literal["mce", "maxent", "apprenticeship", "bayesian", "two-step"]
 Objective = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]
 Over = Literal["s", "sa", "sas"]

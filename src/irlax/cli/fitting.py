@@ -35,6 +35,7 @@ METHODS = {
     "maxent": ("maxent", "MaxEntIRL"),
     "apprenticeship": ("apprenticeship", "ApprenticeshipIRL"),
     "bayesian": ("bayesian", "BayesianIRL"),
+    "two-step": ("two_step", "TwoStepIRL"),
 }
 _CHOSEN = "l2 by cross-validation"
 _WORDS = {"true": True, "false": False, "none": None}

@@ -7,12 +7,15 @@ from irlax.demos.rollout import rollout
 from irlax.demos.statistics import DemoStatistics, Endings
 from irlax.demos.streaming import statistics_from_parquet
 from irlax.demos.trajectories import Trajectory
+from irlax.demos.types import Types, by_type
 
 __all__ = [
     "DemoStatistics",
     "Demonstrations",
     "Endings",
     "Trajectory",
+    "Types",
+    "by_type",
     "log_likelihood",
     "read_demos",
     "rollout",

@@ -11,6 +11,7 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.mdp import MDP, Nature, Successors
+from irlax.mdp.links import Links
 from irlax.precision import scope
 from irlax.rewards import LinearReward
 from irlax.typing import Array, Float, Int
@@ -151,7 +152,7 @@ class IncrementDynamics(eqx.Module):
 
     def __call__(self, free: Float[Array, " free"]) -> Successors:
         shares = whole(free)
-        return Successors(self.after, jnp.broadcast_to(shares[:, None, None], self.after.shape))
+        return Successors(Links(self.after), jnp.broadcast_to(shares[:, None, None], self.after.shape))
 
 
 class IncrementDensity(eqx.Module):

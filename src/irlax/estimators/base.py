@@ -16,6 +16,7 @@ class Status(enum.Enum):
     ROUNDING_FLOOR = "converged to the rounding floor: float64 shows nothing left to gain"
     PLATEAU = "stopped on a plateau of the objective; no certificate"
     SAMPLED = "sampled to the end"
+    STEPS_TAKEN = "took the steps that were asked for; not the maximum of the likelihood, but as efficient"
     MAX_STEPS = "stopped at the limit of steps before converging"
     STALLED = "stalled before converging"
     UNBOUNDED = "has no finite optimum: the demonstrations lie on the boundary of what policies can do"
@@ -24,7 +25,7 @@ class Status(enum.Enum):
     @property
     def success(self) -> bool:
         """Whether the result may be used as an optimum."""
-        return self in (Status.CONVERGED, Status.ROUNDING_FLOOR, Status.PLATEAU, Status.SAMPLED)
+        return self in (Status.CONVERGED, Status.ROUNDING_FLOOR, Status.PLATEAU, Status.SAMPLED, Status.STEPS_TAKEN)
 
 
 class UnfinishedWarning(UserWarning):

@@ -7,6 +7,7 @@ from irlax.planning.entropy import (
     transition_entropy,
 )
 from irlax.planning.hard import hard_plan
+from irlax.planning.long_run import long_run
 from irlax.planning.occupancy import expected_return, feature_expectations, occupancy, visits
 from irlax.planning.path import believed_occupancy, path_plan
 from irlax.planning.plan import Plan
@@ -20,6 +21,7 @@ __all__ = [
     "expected_return",
     "feature_expectations",
     "hard_plan",
+    "long_run",
     "occupancy",
     "path_plan",
     "soft_plan",

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from irlax.mdp import AbstractDynamics
 from irlax.mdp.rows import by_row, sum_rows
-from irlax.planning.krylov import solve
+from irlax.planning.krylov import Operator, solve
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Bool, Float, Scalar
 
@@ -48,6 +48,25 @@ class Chain(StaysOnDevice):
         """Discounted visits to states and actions; an end, where nothing is decided, is not counted."""
         return self.policy * self._going_on(self.solve_visits(start))
 
+    def long_run(self, start: Float[Array, " S"]) -> Float[Array, " S"]:
+        r"""Where the undiscounted chain is in the long run: μ = P_πᵀ μ, of mass 1, if it has one closed class.
+
+        Since 1ᵀμ = 1, it solves (I − P_πᵀ + start·1ᵀ) μ = start, for any distribution `start`: a regular system,
+        whose derivatives are those of μ.
+        """
+        if start.shape[-1] <= DENSE_LIMIT:
+            matrix = self.dynamics.matrix(self.policy)
+            system = jnp.eye(len(matrix), dtype=matrix.dtype) - matrix.T + start[:, None]
+            return jnp.linalg.solve(system, start)
+
+        def forward(mass):
+            return mass - self.dynamics.forward(self.policy * mass) + start * mass.sum()
+
+        def adjoint(value):
+            return value - (self.policy * self.dynamics.backward(value)).sum(axis=0) + start @ value
+
+        return _solved(forward, adjoint, start, KRYLOV_TOLERANCE)
+
     def _going_on(self, values: Float[Array, " S"]) -> Float[Array, " S"]:
         return values if self.terminal is None else jnp.where(self.terminal, 0, values)
 
@@ -63,9 +82,13 @@ class Chain(StaysOnDevice):
         chain = Chain(nothing_to_choose, self.dynamics.under(self.policy), self.discount, self.terminal)
         values, visits = (lambda x: x - chain.ahead(x)), (lambda x: x - chain.onward(x))
         forward, adjoint = (visits, values) if transpose else (values, visits)
-        return jax.lax.custom_linear_solve(
-            forward,
-            rhs,
-            solve=lambda _, rhs: solve(forward, rhs, tol),
-            transpose_solve=lambda _, rhs: solve(adjoint, rhs, tol),
-        )
+        return _solved(forward, adjoint, rhs, tol)
+
+
+def _solved(forward: Operator, adjoint: Operator, rhs: Float[Array, " S"], tol: Scalar) -> Float[Array, " S"]:
+    return jax.lax.custom_linear_solve(
+        forward,
+        rhs,
+        solve=lambda _, rhs: solve(forward, rhs, tol),
+        transpose_solve=lambda _, rhs: solve(adjoint, rhs, tol),
+    )

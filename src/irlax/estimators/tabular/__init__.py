@@ -2,14 +2,18 @@
 
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
+from irlax.estimators.tabular.counterfactual import Counterfactual, DemandCurve, demand_curve
 from irlax.estimators.tabular.cross_validation import cross_validate
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.full_likelihood import FullLikelihood, full_likelihood
 from irlax.estimators.tabular.inference import compare_nested
 from irlax.estimators.tabular.maxent import MaxEntIRL
 from irlax.estimators.tabular.mce import MCEIRL
+from irlax.estimators.tabular.mixture import MixtureIRL
+from irlax.estimators.tabular.mixture_fit import MixtureFit
+from irlax.estimators.tabular.mixture_storage import load
 from irlax.estimators.tabular.solvers import LBFGS, Adam, DualAscent, Newton
-from irlax.estimators.tabular.storage import load_fit
+from irlax.estimators.tabular.two_step import TwoStepIRL
 
 __all__ = [
     "LBFGS",
@@ -17,16 +21,22 @@ __all__ = [
     "Adam",
     "ApprenticeshipIRL",
     "BayesianIRL",
+    "Counterfactual",
+    "DemandCurve",
     "DualAscent",
     "FullLikelihood",
     "Laplace",
     "MaxEntIRL",
+    "MixtureFit",
+    "MixtureIRL",
     "Newton",
     "Normal",
     "TabularFit",
+    "TwoStepIRL",
     "compare_nested",
     "cross_validate",
+    "demand_curve",
     "full_likelihood",
-    "load_fit",
+    "load",
     "predictive_policy",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import numpy as np
@@ -19,6 +19,9 @@ from irlax.rewards import AbstractReward
 from irlax.rewards.base import flat
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Float, PRNGKeyArray
+
+if TYPE_CHECKING:
+    from irlax.estimators.tabular.counterfactual import Counterfactual
 
 #: A summary prints at most this many parameters one by one.
 SHOWN_PARAMETERS = 40
@@ -176,11 +179,38 @@ class TabularFit(eqx.Module):
 
         return bootstrap(self, num=num, key=key)
 
-    def identification(self) -> Identification:
-        """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot."""
-        return identify(
-            self.mdp, self.reward, soft_plan(self.mdp, self.reward.table(self.mdp)), demos=self.experts[0].demos
-        )
+    def counterfactual(
+        self,
+        *,
+        reward: AbstractReward | None = None,
+        mdp: MDP | None = None,
+        parameters: Any = None,
+        which: int = 0,
+    ) -> "Counterfactual":
+        """What the demonstrator would do with another reward or in another MDP.
+
+        `parameters` are new values for some, {name: value}, or for all; `reward` is another reward altogether; `mdp`
+        has other dynamics, another discount or other available actions. Of a fit to several MDPs, `which` is meant.
+        """
+        from irlax.estimators.tabular.counterfactual import counterfactual
+
+        return counterfactual(self, reward=reward, mdp=mdp, parameters=parameters, which=which)
+
+    def identification(self, which: int = 0) -> Identification:
+        """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot.
+
+        Of a fit to several MDPs, `which` of them is meant: what one cannot reveal another may.
+        """
+        reward, expert = self.rewards[which], self.experts[which]
+        plan = soft_plan(expert.mdp, reward.table(expert.mdp))
+        return identify(expert.mdp, reward, plan, demos=expert.demos)
+
+    def _identified(self) -> str:
+        if len(self.experts) == 1:
+            return self.identification().line()
+        revealed = np.concatenate([self.identification(i).contrasts for i in range(len(self.experts))])
+        total, rank = self.reward.num_parameters, int(np.linalg.matrix_rank(revealed)) if len(revealed) else 0
+        return f"all {total} parameters, together" if rank == total else f"{rank} of {total} dimensions, together"
 
     def save(
         self,
@@ -241,7 +271,7 @@ class TabularFit(eqx.Module):
             if self.certificate.newton_decrement is not None:
                 rows.append(("Newton decrement", self.certificate.newton_decrement))
         if self.reward.num_parameters <= SUMMARISED and self.mdp.num_states <= SUMMARISED:
-            rows.append(("identified", self.identification().line()))
+            rows.append(("identified", self._identified()))
         if self.missing_mass:
             rows.append(("discounted mass unobserved", f"{self.missing_mass:.2%}"))
         rows += [(extra.name, extra.value) for extra in self.extras]

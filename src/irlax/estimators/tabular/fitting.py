@@ -110,9 +110,9 @@ def minimised(
 
         listeners = (tell,) if callback is None else (tell, callback)
         found = solver.minimise(problem, first, Watch(problem, tol, listeners))
-    status, certificate = _judged(problem, found, l2=l2, convex=convex)
+    status, certificate = judged(problem, found, l2=l2, convex=convex)
     theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))
-    learned = tuple(reward.with_parameters(_on_host(theta)) for reward in rewards)
+    learned = tuple(reward.with_parameters(on_host(theta)) for reward in rewards)
     plans = tuple(plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
     observed = all(expert.demos is not None for expert in experts)
     plans_and_experts = list(zip(plans, experts, strict=True))
@@ -159,7 +159,7 @@ def posed(
     return problem, flat(rewards[0].parameters) * scale
 
 
-def _judged(problem: Problem, found: Minimum, *, l2: float, convex: bool) -> tuple[Status, Certificate]:
+def judged(problem: Problem, found: Minimum, *, l2: float, convex: bool) -> tuple[Status, Certificate]:
     """Whether an optimum was found, and how far it can be."""
     at, gradient = found.at, found.at.gradient
     size, raw = float(problem.size(gradient)), problem.raw_gradient(gradient)
@@ -212,7 +212,8 @@ def _is_free_table(reward: AbstractReward) -> bool:
     return isinstance(reward, TabularReward)
 
 
-def _on_host(tree: Any) -> Any:
+def on_host(tree: Any) -> Any:
+    """The tree with NumPy arrays for its leaves."""
     return jax.tree.map(np.asarray, tree)
 
 

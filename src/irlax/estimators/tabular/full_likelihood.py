@@ -27,7 +27,7 @@ from irlax.estimators.tabular.inference import (
     places_of,
     refuse_unless_likelihood,
 )
-from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood
+from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
 from irlax.estimators.tabular.regression import choice_facts, described, observations
 from irlax.estimators.tabular.solvers import Flattening, Newton, Problem, Watch
 from irlax.mdp import MDP, AbstractDynamics, Nature
@@ -180,8 +180,8 @@ class Joint(AbstractObjective):
     choices: Part
     moves: Part
 
-    def __call__(self, parameters: Float[Array, " D"]) -> Float[Array, ""]:
-        return -self.choices.total(parameters) - self.moves.total(parameters)
+    def __call__(self, parameters: Float[Array, " D"], memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+        return -self.choices.total(parameters) - self.moves.total(parameters), None
 
 
 class MoveDensity(eqx.Module):
@@ -245,7 +245,7 @@ def _maximised(
     problem = Problem((objective,), jnp.ones(1), Flattening.of(both), jnp.asarray(scale), jnp.asarray(0.0))
     found = Newton().minimise(problem, both * scale, Watch(problem, 1e-8, ()))
     complain(found.status, "The joint likelihood was not maximised; use the two-step estimates.")
-    return found.x / scale
+    return found.at.x / scale
 
 
 class Local(NamedTuple):

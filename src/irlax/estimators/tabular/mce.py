@@ -112,7 +112,7 @@ class MCEIRL(eqx.Module):
                 l2=float(estimator.l2),
                 tol=self.tol,
                 convex=linear and self.objective == "feature-matching",
-                plan=functools.partial(_soft, low_memory=self.low_memory),
+                plan=functools.partial(planned, low_memory=self.low_memory),
                 gap=gap if whole else None,
                 held_out=held_out,
                 shown=self.progress,
@@ -140,7 +140,8 @@ class MCEIRL(eqx.Module):
         return objectives, missing
 
 
-def _soft(mdp: MDP, reward: AbstractReward, *, low_memory: bool) -> Plan:
+def planned(mdp: MDP, reward: AbstractReward, *, low_memory: bool = False) -> Plan:
+    """The soft plan of a reward at its parameters."""
     return soft_plan(mdp, reward.table(mdp), low_memory=low_memory)
 
 

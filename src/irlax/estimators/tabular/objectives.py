@@ -35,8 +35,6 @@ Memory = Float[Array, " S"] | None
 class AbstractObjective(StaysOnDevice):
     """Parameters ↦ loss of an episode."""
 
-    mdp: eqx.AbstractVar[MDP]
-
     @abc.abstractmethod
     def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
         """The loss, whose gradient is what the demonstrator lacks or has too much of; and what to remember.
@@ -46,10 +44,28 @@ class AbstractObjective(StaysOnDevice):
 
     def first_memory(self) -> Memory:
         """The memory of one who has seen nothing."""
+        return None
+
+    @property
+    def num_values(self) -> int:
+        """How many values one evaluation holds in memory, about."""
+        return 1
+
+
+class AbstractPlanned(AbstractObjective):
+    """An objective that plans anew for each parameters."""
+
+    mdp: eqx.AbstractVar[MDP]
+
+    def first_memory(self) -> Memory:
         return None if self.mdp.horizon is not None else jnp.zeros(self.mdp.num_states, self.mdp.initial.dtype)
 
+    @property
+    def num_values(self) -> int:
+        return self.mdp.num_states * (self.mdp.horizon or 1)
 
-class FeatureMatching(AbstractObjective):
+
+class FeatureMatching(AbstractPlanned):
     r"""The dual of maximum causal entropy under matched features: $g(\theta) = \mathbb{E}V_0 - \theta^\top f_D$."""
 
     mdp: MDP
@@ -64,7 +80,7 @@ class FeatureMatching(AbstractObjective):
         return value - (self.visits * reward).sum(), memory
 
 
-class Likelihood(AbstractObjective):
+class Likelihood(AbstractPlanned):
     r"""$-\sum w_t \log\pi_{\theta,t}(a_t|s_t)$ over observed choices, grouped by time."""
 
     mdp: MDP
@@ -96,7 +112,7 @@ class Likelihood(AbstractObjective):
         return jax.lax.scan(step, after_the_end, (self.states, self.actions), reverse=True)[1], None
 
 
-class PathMatching(AbstractObjective):
+class PathMatching(AbstractPlanned):
     r"""Minus the log likelihood of whole paths under the Maximum Entropy model, given their starts.
 
     At γ = 1 it is exactly that, $\mathbb{E}V_0 - \mathbb{E}_D[\sum r]$ with the path model's $V$; at γ < 1

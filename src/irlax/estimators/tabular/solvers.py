@@ -77,12 +77,6 @@ class Problem(eqx.Module):
         """What an evaluation starts from when nothing was evaluated before."""
         return tuple(objective.first_memory() for objective in self.objectives)
 
-    @property
-    def num_values(self) -> int:
-        """Values that one evaluation computes: states times horizon, of the largest MDP."""
-        mdps = [objective.mdp for objective in self.objectives]
-        return max(mdp.num_states * (mdp.horizon or 1) for mdp in mdps)
-
     def evaluate(self, x: Float[np.ndarray, " K"], memories: Memories | None = None) -> "Evaluation":
         """The loss and its gradient in x."""
         known = self.first_memories() if memories is None else memories
@@ -138,7 +132,8 @@ def _lbfgs_stretch(
 def _hessian(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Float[Array, "K K"]:
     product = functools.partial(_product, problem, x, memories)
     # A few directions at a time: all of them at once would hold K copies of every intermediate array.
-    batch = max(1, min(len(x), 64, 64 * SMALL_PROBLEM // problem.num_values))
+    values = max(objective.num_values for objective in problem.objectives)
+    batch = max(1, min(len(x), 64, 64 * SMALL_PROBLEM // values))
     return jax.lax.map(product, jnp.eye(len(x)), batch_size=batch)
 
 

@@ -80,7 +80,7 @@ def save_fit(
     arrays |= {"loss": fit.history.loss, "gradient": fit.history.gradient}
     record = records.as_json(_record(fit, [description for description, _ in rewards]))
     texts = {"layout": layout, "state_names": state_names, "action_names": action_names}
-    with _replacing_folder(target) as folder:
+    with replacing_folder(target) as folder:
         (folder / "fit.json").write_bytes(record)
         storage.save_arrays(folder / "arrays.npz", arrays)
         for expert, number in zip(fit.experts, _numbers(len(fit.experts)), strict=True):
@@ -147,7 +147,7 @@ def _numbers(count: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def _replacing_folder(target: Path) -> Iterator[Path]:
+def replacing_folder(target: Path) -> Iterator[Path]:
     """A folder to fill, which takes the place of `target` at the end, or vanishes if anything goes wrong."""
     target.parent.mkdir(parents=True, exist_ok=True)
     mark = secrets.token_hex(4)
@@ -169,7 +169,7 @@ def _replacing_folder(target: Path) -> Iterator[Path]:
 def _record(fit: TabularFit, rewards: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "format": FORMAT,
-        "versions": _versions(),
+        "versions": package_versions(),
         "method": fit.method,
         "settings": [[name, records.plain(value)] for name, value in fit.settings],
         "status": fit.status.name,
@@ -187,18 +187,19 @@ def _record(fit: TabularFit, rewards: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """What made this file."""
     packages = (jax, np, scipy, eqx)
     own = {"python": platform.python_version(), "irlax": __version__}
     return own | {package.__name__: package.__version__ for package in packages}
 
 
 def _read(folder: Path) -> Run:
-    record = records.read_json(_present(folder, "fit.json"))
+    record = records.read_json(present(folder, "fit.json"))
     if field(record, "format", str) != FORMAT:
         raise ValueError(
-            f"Its format is {record['format']!r:.60}, but this version of irlax reads {FORMAT!r}. Another version of "
-            f"irlax wrote it."
+            f"Its format is {record['format']!r:.60}, but {FORMAT!r} is read here. A mixture is read by `irlax.load`; "
+            f"else another version of irlax wrote it."
         )
     descriptions, kinds = field(record, "rewards", list), field(record, "demonstrators", list)
     if not kinds or len(descriptions) != len(kinds):
@@ -206,7 +207,7 @@ def _read(folder: Path) -> Run:
     arrays = _arrays(folder, descriptions)
     files, rewards, experts = [], [], []
     for i, number in enumerate(_numbers(len(kinds))):
-        file = _mdp_file(folder, number)
+        file = mdp_file(folder, number)
         files.append(file)
         experts.append(_expert(folder, number, file.mdp, kinds[i], arrays.get(f"occupancy{i}")))
         rewards.append(from_parts(descriptions[i], arrays, f"reward{i}").bind(file.mdp))
@@ -215,7 +216,8 @@ def _read(folder: Path) -> Run:
     return Run(fit, tuple(files), versions)
 
 
-def _present(folder: Path, name: str) -> Path:
+def present(folder: Path, name: str) -> Path:
+    """A file of the folder, or a ValueError that names it."""
     if not (folder / name).is_file():
         raise ValueError(f"{folder} holds no {name}, so it is not the whole folder of a fit.")
     return folder / name
@@ -224,11 +226,12 @@ def _present(folder: Path, name: str) -> Path:
 def _arrays(folder: Path, descriptions: list[Any]) -> dict[str, np.ndarray]:
     known = [name for i, description in enumerate(descriptions) for name in array_names(description, f"reward{i}")]
     occupancies = [f"occupancy{i}" for i in range(len(descriptions))]
-    return storage.load_arrays(_present(folder, "arrays.npz"), (*_OWN_ARRAYS, *occupancies, *known), _KIND)
+    return storage.load_arrays(present(folder, "arrays.npz"), (*_OWN_ARRAYS, *occupancies, *known), _KIND)
 
 
-def _mdp_file(folder: Path, number: str) -> MDPFile:
-    path = _present(folder, f"mdp{number}.npz")
+def mdp_file(folder: Path, number: str) -> MDPFile:
+    """The MDP of a fit's folder."""
+    path = present(folder, f"mdp{number}.npz")
     file = load_mdp_file(path)
     storage.fits_in_memory(path, 8 * file.mdp.num_states * (file.mdp.horizon or 1))
     return file
@@ -236,15 +239,16 @@ def _mdp_file(folder: Path, number: str) -> MDPFile:
 
 def _expert(folder: Path, number: str, mdp: MDP, kind: Any, given: np.ndarray | None) -> Expert:
     if kind == "demos":
-        return Expert.of(mdp, read_demos(_present(folder, f"demos{number}.npz")), None, "mdp")
+        return Expert.of(mdp, read_demos(present(folder, f"demos{number}.npz")), None, "mdp")
     if kind != "occupancy" or given is None:
         raise ValueError(f"The demonstrator is {kind!r:.60}, of which the folder holds nothing.")
     lead = () if mdp.horizon is None else (mdp.horizon,)
     # Not checked as a user's occupancy would be: one that was solved for may be negative by a rounding error.
-    return Expert(mdp, None, _floats("occupancy", given, (*lead, mdp.num_states, mdp.num_actions)), 1.0)
+    return Expert(mdp, None, floats("occupancy", given, (*lead, mdp.num_states, mdp.num_actions)), 1.0)
 
 
-def _floats(name: str, array: np.ndarray, shape: tuple[int | None, ...], *, finite: bool = True) -> np.ndarray:
+def floats(name: str, array: np.ndarray, shape: tuple[int | None, ...], *, finite: bool = True) -> np.ndarray:
+    """An array of floats as the fit should have it, or an error that names it."""
     if array.dtype.kind != "f":
         raise TypeError(f"`{name}` must hold floats, but has dtype {array.dtype}.")
     checks.has_shape(name, array, shape, "as the fit has it")
@@ -276,18 +280,18 @@ def _fit(
         plans=plans,
         experts=experts,
         status=Status[status],
-        feature_gap=None if gap is None else _floats("feature_gap", gap, (*size,)),
+        feature_gap=None if gap is None else floats("feature_gap", gap, (*size,)),
         certificate=None if certificate is None else _certificate(certificate),
         log_likelihood=records.real_or_none(record, "log_likelihood"),
         held_out_log_likelihood=records.real_or_none(record, "held_out_log_likelihood"),
         history=History(
-            _floats("loss", loss, (len(loss),), finite=False),
-            _floats("gradient", gradient, (len(loss),), finite=False),
+            floats("loss", loss, (len(loss),), finite=False),
+            floats("gradient", gradient, (len(loss),), finite=False),
         ),
         seconds=records.number(record, "seconds"),
         missing_mass=records.number(record, "missing_mass"),
         extras=tuple(Extra(name, value) for name, value in records.pairs(record, "extras")),
-        samples=None if samples is None else _floats("samples", samples, (None, *size)),
+        samples=None if samples is None else floats("samples", samples, (None, *size)),
         given_policy=None if policy is None else np.array(checked_policy(experts[0].mdp, policy)),
     )
 
