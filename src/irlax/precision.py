@@ -55,7 +55,14 @@ def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
 
 def _to_host(tree: Result) -> Result:
     def leave(leaf: Any) -> Any:
-        return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
+        if not isinstance(leaf, jax.Array):
+            return leaf
+        if not leaf.is_fully_addressable:
+            # Spread over several hosts: each of them gets all of it.
+            from jax.experimental.multihost_utils import process_allgather
+
+            return np.asarray(process_allgather(leaf, tiled=True))
+        return np.asarray(leaf)
 
     return jax.tree.map(leave, tree, is_leaf=lambda node: isinstance(node, StaysOnDevice))
 

@@ -51,6 +51,14 @@ class Predecessors(StaysOnDevice):
         entries[position % width, row] = links
         return cls(jnp.asarray(entries), jnp.asarray(np.repeat(np.arange(num_states), extra), jnp.int32))
 
+    def padded(self, width: int, extra: int) -> "Predecessors":
+        """The same lists in a table of this width, with this many rows beyond the first S."""
+        missing = (width - self.entries.shape[0], extra - len(self.owners))
+        if missing == (0, 0):
+            return self
+        entries = jnp.pad(self.entries, [(0, missing[0]), (0, missing[1])], constant_values=-1)
+        return Predecessors(entries, jnp.pad(self.owners, (0, missing[1])))
+
 
 def _row_width(degree: Int[np.ndarray, " S"]) -> int:
     """The width at which the table is smallest, given how many links enter each state."""

@@ -132,7 +132,7 @@ def policy_over_time(mdp: MDP, policy: Any) -> Any:
     if isinstance(policy, Plan):
         refuse_other_horizon(mdp, policy)
         return policy
-    return jnp.asarray(checked_policy(mdp, policy)).swapaxes(-1, -2)
+    return mdp.as_narrow(jnp.asarray(checked_policy(mdp, policy))).swapaxes(-1, -2)
 
 
 def refuse_other_horizon(mdp: MDP, plan: Plan) -> None:

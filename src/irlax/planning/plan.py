@@ -179,4 +179,4 @@ def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:
     checks.finite("reward", reward)
     if mdp.terminal is not None:
         checks.nothing_after_the_end(reward, mdp.terminal, mdp.available)
-    return jnp.asarray(reward)
+    return mdp.as_narrow(jnp.asarray(reward))

@@ -78,6 +78,33 @@ def matched(
     return bound, tuple(experts)
 
 
+def matched_one_by_one(
+    mdp: Any, reward: Any, demos: Any, occupancy: Any, start: Start
+) -> list[tuple[tuple[AbstractReward, ...], tuple[Expert, ...]]]:
+    """As `matched`, a problem for each demonstrator; an MDP or a reward that is not in a list serves for all."""
+    given = demos if occupancy is None else occupancy
+    if not isinstance(given, (list, tuple)) or not given or (demos is None) == (occupancy is None):
+        raise TypeError("Pass a list of demonstrators, or a list as `occupancy=`: exactly one of them.")
+
+    def for_each(name: str, thing: Any) -> list[Any]:
+        if not isinstance(thing, (list, tuple)):
+            return [thing] * len(given)
+        if len(thing) != len(given):
+            raise ValueError(f"`{name}` lists {len(thing)}, but there are {len(given)} demonstrators.")
+        return list(thing)
+
+    mdps, rewards = for_each("mdp", mdp), for_each("reward", reward)
+    bound: dict[tuple[int, int], Any] = {}
+    cases = []
+    for one, learned, demonstrator in zip(mdps, rewards, given, strict=True):
+        pair = (demonstrator, None) if occupancy is None else (None, demonstrator)
+        case = matched(one, bound.get((id(one), id(learned)), learned), *pair, start)
+        # Bound once for each MDP, so that what problems share is seen to be shared.
+        bound[id(one), id(learned)] = case[0][0]
+        cases.append(case)
+    return cases
+
+
 def minimised(
     objectives: Sequence[AbstractObjective],
     rewards: tuple[AbstractReward, ...],

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from irlax.typing import Array, Bool, Float, Int
+from irlax.typing import Array, Bool, Float, Int, Scalar
 
 #: Evaluations in one line search; each halves or doubles the step.
 MAX_TRIALS = 40
@@ -64,8 +64,8 @@ def advance(
     size: Callable[[Float[Array, " K"]], Float[Array, ""]],
     state: State,
     *,
-    limit: Int[Array, ""],
-    tol: Float[Array, ""],
+    limit: Int[Array, ""] | int,
+    tol: Scalar,
     length: int,
 ) -> Stretch:
     """At most `limit` iterations (of `length` that are recorded), until the gradient's `size` is within `tol`."""

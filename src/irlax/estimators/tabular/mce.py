@@ -11,11 +11,12 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
+from irlax.estimators.tabular.batch import minimise_many
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Extra, TabularFit
-from irlax.estimators.tabular.fitting import matched, minimised, settings_of
+from irlax.estimators.tabular.fitting import matched, matched_one_by_one, minimised, posed, settings_of
 from irlax.estimators.tabular.objectives import AbstractObjective, FeatureMatching, Likelihood
-from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, SolverName, check_solver, chosen
+from irlax.estimators.tabular.solvers import LBFGS, AbstractSolver, Iterate, Known, SolverName, check_solver, chosen
 from irlax.mdp import MDP
 from irlax.planning import Plan, soft_plan
 from irlax.planning.occupancy import visits_of
@@ -94,32 +95,69 @@ class MCEIRL(eqx.Module):
             estimator = eqx.tree_at(lambda estimator: estimator.l2, self, best)
             extras = (Extra("l2 by cross-validation", best), Extra("held-out log likelihood a choice", table))
         with scope():
-            objectives, missing = estimator.objectives(rewards, experts)
-            linear = all(reward.is_linear for reward in rewards)
-            whole = all(expert.is_whole() for expert in experts)
+            solver = chosen(self.solver, rewards, [expert.mdp for expert in experts])
+            return estimator._fitted(rewards, experts, solver, held_out=held_out, callback=callback, extras=extras)
 
-            def gap(theta: Any, slope: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-                matching = self.objective == "feature-matching"
-                return -slope if matching else feature_gap(theta, rewards, experts)
+    def fit_many(
+        self,
+        mdp: MDP | Sequence[MDP],
+        reward: AbstractReward | Sequence[AbstractReward],
+        demos: Sequence[Any] | None = None,
+        *,
+        occupancy: Sequence[Any] | None = None,
+    ) -> list[TabularFit]:
+        """Fit many problems at once, as one `vmap` of L-BFGS: a reward for each demonstrator.
 
-            return minimised(
-                objectives,
-                rewards,
-                experts,
-                method="MCEIRL",
-                settings=settings_of(estimator, "objective", "l2"),
-                solver=chosen(self.solver, rewards, [expert.mdp for expert in experts]),
-                l2=float(estimator.l2),
-                tol=self.tol,
-                convex=linear and self.objective == "feature-matching",
-                plan=functools.partial(planned, low_memory=self.low_memory),
-                gap=gap if whole else None,
-                held_out=held_out,
-                shown=self.progress,
-                callback=callback,
-                missing_mass=missing,
-                extras=extras,
-            )
+        Each of `demos` (or of `occupancy`) is a demonstrator as `fit` takes it. `mdp` and `reward` are one for all, or
+        lists; where they are lists, the MDPs must have the same number of states and actions, the same horizon and
+        the same way of storing transitions, and the rewards the same parameters. Seeds, resamples, regions and
+        individuals are fitted this way in about the time of the slowest, where the processor has room for it.
+        """
+        if self.solver not in ("auto", "lbfgs") and not isinstance(self.solver, LBFGS):
+            raise ValueError("`fit_many` runs L-BFGS: leave `solver` at 'auto', or pass 'lbfgs' or LBFGS(...).")
+        if self.l2 == "cv":
+            raise ValueError("`fit_many` takes a number for `l2`; choose it by `cross_validate` first.")
+        solver = self.solver if isinstance(self.solver, LBFGS) else LBFGS()
+        with scope():
+            cases = matched_one_by_one(mdp, reward, demos, occupancy, self.start)
+            problems = [posed(self.objectives(*case)[0], *case, float(self.l2)) for case in cases]
+            found = minimise_many(solver, problems, self.tol)
+            return [self._fitted(*case, Known(minimum)) for case, minimum in zip(cases, found, strict=True)]
+
+    def _fitted(
+        self,
+        rewards: tuple[AbstractReward, ...],
+        experts: tuple[Expert, ...],
+        solver: AbstractSolver,
+        *,
+        held_out: Demonstrations | None = None,
+        callback: Callable[[Iterate], None] | None = None,
+        extras: tuple[Extra, ...] = (),
+    ) -> TabularFit:
+        objectives, missing = self.objectives(rewards, experts)
+        matching = self.objective == "feature-matching"
+
+        def gap(theta: Any, slope: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+            return -slope if matching else feature_gap(theta, rewards, experts)
+
+        return minimised(
+            objectives,
+            rewards,
+            experts,
+            method="MCEIRL",
+            settings=settings_of(self, "objective", "l2"),
+            solver=solver,
+            l2=float(self.l2),
+            tol=self.tol,
+            convex=matching and all(reward.is_linear for reward in rewards),
+            plan=functools.partial(planned, low_memory=self.low_memory),
+            gap=gap if all(expert.is_whole() for expert in experts) else None,
+            held_out=held_out,
+            shown=self.progress,
+            callback=callback,
+            missing_mass=missing,
+            extras=extras,
+        )
 
     def objectives(
         self, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]

@@ -75,7 +75,7 @@ class FeatureMatching(AbstractPlanned):
     low_memory: bool = eqx.field(static=True, default=False)
 
     def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
-        reward = self.folded(parameters)
+        reward = self.mdp.as_narrow(self.folded(parameters))
         value, memory = start_value(self.low_memory, self.mdp, reward, memory)
         return value - (self.visits * reward).sum(), memory
 
@@ -95,7 +95,7 @@ class Likelihood(AbstractPlanned):
 
     def log_policy(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, "T M"], Memory]:
         """log π of each observed choice, and what to remember."""
-        backup = SoftBackup(self.mdp, self.folded(parameters))
+        backup = SoftBackup(self.mdp, self.mdp.as_narrow(self.folded(parameters)))
         if self.mdp.horizon is None:
             value = fixed_point(backup, TOLERANCE, "auto", start=memory).value
             chosen = backup.log_policy(backup.q(value))[self.actions, self.states]

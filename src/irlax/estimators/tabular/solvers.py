@@ -283,6 +283,15 @@ class LBFGS(AbstractSolver):
 _quasi_newton_step = jax.jit(lbfgs.State.quasi_newton_step)
 
 
+class Known(AbstractSolver):
+    """A minimum that was found before, together with others."""
+
+    minimum: Minimum
+
+    def minimise(self, problem: Problem, x: Float[np.ndarray, " K"], watch: Watch) -> Minimum:
+        return self.minimum
+
+
 class DualAscent(AbstractSolver):
     r"""The Primer's Algorithm 1: θ ← θ + α_k·(features of the demonstrator − features of the model).
 

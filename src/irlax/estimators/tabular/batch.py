@@ -1,0 +1,121 @@
+"""Many problems of one shape, minimised side by side."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax.estimators.base import Status
+from irlax.estimators.tabular import lbfgs
+from irlax.estimators.tabular.solvers import LBFGS, Evaluation, Iterate, Minimum, Newton, Problem, Watch
+from irlax.mdp.links import Predecessors
+from irlax.typing import Array, Float
+
+
+def minimise_many(
+    solver: LBFGS, problems: Sequence[tuple[Problem, Float[np.ndarray, " K"]]], tol: float
+) -> list[Minimum]:
+    """The minimum of each problem, from its start, by one `vmap` over all of them.
+
+    Those that L-BFGS leaves unfinished are finished by Newton's method, one by one.
+    """
+    together = Together.of([problem for problem, _ in problems])
+    starts = jnp.asarray(np.stack([start for _, start in problems]))
+    ends = _minimised(together, starts, solver.memory, solver.max_steps, tol)
+    return [_ended(solver, problem, lane, tol) for (problem, _), lane in zip(problems, _lanes(ends), strict=True)]
+
+
+class Together(eqx.Module):
+    """Problems of one shape: what they share, and with a leading axis what they do not."""
+
+    shared: list[Any]
+    apart: list[Any]
+    structure: Any = eqx.field(static=True)
+    is_shared: tuple[bool, ...] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem]) -> "Together":
+        """The problems, or an error if their shapes differ."""
+        leaves, structures = zip(*(jax.tree.flatten(problem) for problem in _equally_wide(problems)), strict=True)
+        if len(set(structures)) > 1 or len({tuple(np.shape(leaf) for leaf in each) for each in leaves}) > 1:
+            raise ValueError(
+                "Problems that are fitted at once must have the same shape: as many states, actions and next states, "
+                "the same horizon, the same parameters, and demonstrations that fill tables of one size. Fit these one "
+                "by one."
+            )
+        by_place = list(zip(*leaves, strict=True))
+        is_shared = tuple(all(_same(leaf, place[0]) for leaf in place) for place in by_place)
+        places = list(zip(by_place, is_shared, strict=True))
+        shared = [place[0] for place, same in places if same]
+        apart = [
+            jnp.stack([jnp.asarray(leaf) for leaf in p])
+            for p, same in zip(by_place, is_shared, strict=True)
+            if not same
+        ]
+        return cls(shared, apart, structures[0], is_shared)
+
+    def one(self, apart: list[Any]) -> Problem:
+        """The problem with these leaves of its own."""
+        shared, own = iter(self.shared), iter(apart)
+        return jax.tree.unflatten(self.structure, [next(shared if same else own) for same in self.is_shared])
+
+
+def _same(leaf: Any, other: Any) -> bool:
+    return leaf is other or np.array_equal(leaf, other)
+
+
+@eqx.filter_jit
+def _minimised(
+    together: Together, starts: Float[Array, "N K"], pairs: int, max_steps: int, tol: float
+) -> tuple[lbfgs.State, Float[Array, "N K"]]:
+    def minimise(apart, x):
+        problem = together.one(apart)
+        evaluate = jax.value_and_grad(problem.loss, has_aux=True)
+        state = lbfgs.State.at(x, pairs, problem.first_memories())
+        # Only the end is of interest: a history of each would take room for all.
+        end = lbfgs.advance(evaluate, problem.size, state, limit=max_steps + 1, tol=tol, length=1).state
+        return end, end.quasi_newton_step()
+
+    return jax.vmap(minimise)(together.apart, starts)
+
+
+def _lanes(ends: Any) -> list[Any]:
+    host = jax.tree.map(np.asarray, ends)
+    return [jax.tree.map(operator.itemgetter(i), host) for i in range(len(host[1]))]
+
+
+def _ended(solver: LBFGS, problem: Problem, lane: tuple[Any, np.ndarray], tol: float) -> Minimum:
+    state, step = lane
+    at = Evaluation(state.x, float(state.loss), state.gradient, state.memory)
+    size = float(problem.size(at.gradient))
+    last = Iterate(int(state.count) - 1, at.x / np.asarray(problem.scale), at.loss, size)
+    if size <= tol:
+        return Minimum(at, Status.CONVERGED, [last], step)
+    if int(state.count) > solver.max_steps:
+        return Minimum(at, Status.MAX_STEPS, [last], step)
+    return Newton().go_on(problem, at, Watch(problem, tol, ()))
+
+
+def _equally_wide(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems with their lists of predecessors padded to one size, if they differ in nothing else."""
+
+    def is_list(node):
+        return isinstance(node, Predecessors)
+
+    def lists(problem):
+        return [node for node in jax.tree.leaves(problem, is_leaf=is_list) if is_list(node)]
+
+    found = [lists(problem) for problem in problems]
+    if not found[0] or len({len(each) for each in found}) > 1:
+        return list(problems)
+    sizes = [
+        (max(p.entries.shape[0] for p in same), max(len(p.owners) for p in same)) for same in zip(*found, strict=True)
+    ]
+    return [
+        eqx.tree_at(lists, problem, [p.padded(*size) for p, size in zip(each, sizes, strict=True)])
+        for problem, each in zip(problems, found, strict=True)
+    ]
