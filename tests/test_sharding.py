@@ -1,0 +1,39 @@
+"""States spread over four devices, which the host is made to pretend in a process of its own."""
+
+import os
+import subprocess
+import sys
+
+SCRIPT = """
+import jax, numpy as np, irlax as ix
+from tests.planning.test_large import slippery
+
+mesh = jax.make_mesh((4,), ("states",))
+reward = np.random.default_rng(0).normal(size=576)
+features = np.random.default_rng(1).normal(size=(576, 3))
+for options in (dict(discount=0.9, horizon=6), dict(discount=0.9)):
+    alone = slippery(24, **options)
+    spread = alone.sharded(mesh)
+    assert len(spread.dynamics.probs.sharding.device_set) == 4
+    assert not spread.dynamics.links.successors.sharding.is_fully_replicated
+    one, four = ix.soft_plan(alone, reward), ix.soft_plan(spread, reward)
+    assert np.abs(one.value - four.value).max() < 1e-10
+    assert np.abs(ix.visits(alone, one) - ix.visits(spread, four)).max() < 1e-10
+    fits = [ix.MCEIRL(progress=False).fit(mdp, ix.LinearReward(features), one) for mdp in (alone, spread)]
+    assert all(fit.converged for fit in fits)
+    assert np.abs(fits[0].reward.weights - fits[1].reward.weights).max() < 1e-10
+    assert np.abs(fits[0].policy - fits[1].policy).max() < 1e-10
+try:
+    slippery(23, discount=0.9).sharded(mesh)
+except ValueError as error:
+    assert "532" in str(error)
+else:
+    raise AssertionError("529 states over 4 devices")
+print("sharded results agree")
+"""
+
+
+def test_four_devices_agree_with_one():
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, check=False)
+    assert ran.stdout.strip() == "sharded results agree", ran.stderr[-2000:]
