@@ -1,7 +1,7 @@
 """One gradient of MCE IRL: a backward pass for the policy, a forward pass for its occupancy. Against imitation.
 
 Slippery grids, 5 actions, T = 50, γ = 1, float64, a reward for each state. Ours is what a step of a fit calls:
-`Problem.value_and_gradient`, arrays in and out on the host. imitation's is `mce_partition_fh` and
+`Problem.evaluate`, arrays in and out on the host. imitation's is `mce_partition_fh` and
 `mce_occupancy_measures` on its dense S×A×S table. It keeps one row of occupancy more than there are decisions; that row
 is left out where the two are compared, and its cost, one push of fifty, is left in.
 """
@@ -54,7 +54,7 @@ def compared(side: int, rounds: int, repeats: int) -> dict[str, Any]:
 
 
 def ours(path: str) -> dict[str, float]:
-    """Seconds of `Problem.value_and_gradient`, first and later; the occupancy is saved beside the problem."""
+    """Seconds of `Problem.evaluate`, first and later; the occupancy is saved beside the problem."""
     import irlax as ix
     from irlax.estimators.tabular.fitting import matched, posed
     from irlax.precision import scope
@@ -66,7 +66,7 @@ def ours(path: str) -> dict[str, float]:
     with scope():
         rewards, experts = matched(mdp, ix.TabularReward("s"), nobody, None, "auto")
         problem, _ = posed(ix.MCEIRL().objectives(rewards, experts)[0], rewards, experts, l2=0.0)
-        return timing.compiled(lambda: problem.value_and_gradient(grid["reward"]))
+        return timing.compiled(lambda: problem.evaluate(grid["reward"]))
 
 
 def table(figures: dict[str, Any]) -> list[list[str]]:

@@ -9,17 +9,21 @@ import numpy as np
 from benchmarks.speed import problems, timing
 
 FORMULAE = {
-    "backup": "B·A·S indices (int32) + B·A·S probabilities + A·S rewards + S values read + S values written",
-    "push": "B·A·S indices (int32) + B·A·S probabilities + A·S masses read + S masses written",
+    "backup": "successors (int32) + probabilities + A·S rewards + S values read + S values written",
+    "push": "predecessors (int32) + probabilities + A·S masses read + S masses written",
 }
 
 
-def bytes_moved(num_states: int, itemsize: int) -> dict[str, int]:
-    """What `FORMULAE` say. Each value is counted once, though B·A states look at it: caches can see to that."""
-    lists = 25 * num_states * (4 + itemsize)
+def bytes_moved(dynamics: Any, itemsize: int) -> dict[str, int]:
+    """What `FORMULAE` say, of the lists as they are stored: five actions that share their next states list them once.
+
+    Each value is counted once, though B·A states look at it: caches can see to that.
+    """
+    links, probs = dynamics.links, dynamics.probs.size * itemsize
+    num_actions, num_states = dynamics.num_actions, dynamics.num_states
     return {
-        "backup": lists + (5 + 1 + 1) * num_states * itemsize,
-        "push": lists + (5 + 1) * num_states * itemsize,
+        "backup": 4 * links.successors.size + probs + (num_actions + 2) * num_states * itemsize,
+        "push": 4 * links.predecessors.entries.size + probs + (num_actions + 1) * num_states * itemsize,
     }
 
 
@@ -62,7 +66,7 @@ def sweeps(mdp: Any, dtype: str, **options: Any) -> dict[str, Any]:
             "backup": timing.compiled(lambda: backup(asked, value), least=10, **options),
             "push": timing.compiled(lambda: push(mdp.dynamics, reward), least=10, **options),
         }
-    needed = bytes_moved(mdp.num_states, value.dtype.itemsize)
+    needed = bytes_moved(mdp.dynamics, value.dtype.itemsize)
     return {
         name: {"seconds": taken["seconds"], "best": taken["best"], "bytes_a_second": needed[name] / taken["best"]}
         for name, taken in done.items()
@@ -79,6 +83,6 @@ def gradient(mdp: Any, dtype: str) -> dict[str, float]:
     with jax.enable_x64(dtype == "float64"):
         mdp = at_precision(mdp, dtype)
         reward = jnp.zeros((mdp.num_actions, mdp.num_states), dtype)
-        asked = jax.jit(jax.value_and_grad(start_value, argnums=1))
+        asked = jax.jit(jax.value_and_grad(lambda mdp, reward: start_value(False, mdp, reward, None)[0], argnums=1))
         taken = timing.compiled(lambda: asked(mdp, reward), least=2)
     return {"seconds": taken["seconds"], "first": taken["first"]}
