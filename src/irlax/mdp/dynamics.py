@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from jax.scipy.special import entr, logsumexp
 
 from irlax.mdp.links import Links
-from irlax.mdp.rows import sum_rows, written_out
+from irlax.mdp.rows import kept, sum_rows, written_out
 from irlax.mdp.sampling import inverse_cdf
 from irlax.precision import StaysOnDevice, exact
 from irlax.typing import Array, Bool, Float, Int, Shaped
@@ -219,7 +219,7 @@ class Successors(AbstractDynamics):
             return self.probs * mass
         if not written_out(self.probs[:, 0]):
             return (self.probs * mass).sum(axis=1, keepdims=True)
-        return jnp.stack([sum_rows(jnp.multiply, row, mass) for row in self.probs])[:, None]
+        return kept([sum_rows(jnp.multiply, row, mass) for row in self.probs])[:, None]
 
     @property
     def _apart(self) -> bool:

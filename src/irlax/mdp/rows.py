@@ -6,7 +6,7 @@ CPUs. A stack at the end of one function and a slice at the start of the next ca
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,15 @@ def by_row(function: Callable[..., Array], *arrays: Array) -> Array:
     if not written_out(arrays[0]):
         return jax.vmap(function)(*arrays)
     return jnp.stack([function(*(array[n] for array in arrays)) for n in range(len(arrays[0]))])
+
+
+def kept(rows: Sequence[Array]) -> Array:
+    """Rows that several others will be computed from, as one array.
+
+    On a GPU the barrier makes one kernel of them, which reads its input once; XLA would else compute each row anew
+    wherever it is used, at a third of the speed. On a CPU it changes nothing.
+    """
+    return jnp.stack(jax.lax.optimization_barrier(tuple(rows)))
 
 
 def split(array: Array) -> tuple[Array, ...]:

@@ -10,7 +10,7 @@ import abc
 import jax.numpy as jnp
 
 from irlax.mdp import MDP, AbstractDynamics
-from irlax.mdp.rows import by_row, log_sum_exp
+from irlax.mdp.rows import by_row, kept, log_sum_exp, written_out
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Float
 
@@ -132,7 +132,9 @@ class PathBackup(AbstractBackup):
 def _discounted(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
     """r + γ E[V(S')]."""
     expected = backup.mdp.dynamics.backward(next_value)
-    return by_row(lambda reward, expected: reward + backup.mdp.discount * expected, backup.reward, expected)
+    if not written_out(expected):
+        return backup.reward + backup.mdp.discount * expected
+    return kept([reward + backup.mdp.discount * row for reward, row in zip(backup.reward, expected, strict=True)])
 
 
 def _log_softmax(q: Float[Array, "A S"]) -> Float[Array, "A S"]:
