@@ -17,13 +17,17 @@ from irlax.analysis import (
 from irlax.demos import (
     Demonstrations,
     DemoStatistics,
+    expert_demos,
+    from_minari,
     log_likelihood,
     read_demos,
     rollout,
     statistics_from_parquet,
+    to_minari,
     trajectory_log_likelihood,
     write_demos,
 )
+from irlax.envs import evaluate
 from irlax.estimators.base import Fit, Status, UnfinishedWarning
 from irlax.estimators.tabular import (
     LBFGS,
@@ -91,8 +95,11 @@ __all__ = [
     "cross_validate",
     "envs",
     "epic_distance",
+    "evaluate",
     "expected_return",
+    "expert_demos",
     "feature_expectations",
+    "from_minari",
     "hard_plan",
     "identify",
     "is_decomposable",
@@ -112,6 +119,7 @@ __all__ = [
     "shape",
     "soft_plan",
     "statistics_from_parquet",
+    "to_minari",
     "trajectory_entropy",
     "trajectory_log_likelihood",
     "transition_entropy",

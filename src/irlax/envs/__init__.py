@@ -21,8 +21,8 @@ from irlax.envs.two_state_cycle import TwoStateCycle
 
 __all__ = [
     "NAMES",
-    "AbstractEnvironment",
     "Absorbing",
+    "AbstractEnvironment",
     "Acrobot",
     "Box",
     "Brax",
@@ -30,8 +30,8 @@ __all__ = [
     "Discrete",
     "FixedHorizon",
     "Gridworld",
-    "Gymnax",
     "GymnasiumEnvironment",
+    "Gymnax",
     "HostStep",
     "MountainCar",
     "Objectworld",

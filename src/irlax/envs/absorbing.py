@@ -42,14 +42,6 @@ class AbstractEnding(AbstractEnvironment):
         """What is seen, given the last observation of the environment inside and whether it has ended."""
 
     @property
-    def horizon(self) -> int:
-        return self.env.horizon
-
-    @property
-    def fixed_horizon(self) -> bool:
-        return True
-
-    @property
     def actions(self) -> Discrete | Box:
         return self.env.actions
 
@@ -114,6 +106,11 @@ class FixedHorizon(AbstractEnding):
     """
 
     env: AbstractEnvironment
+    horizon: int = eqx.field(static=True)
+    fixed_horizon: bool = eqx.field(static=True, default=True)
+
+    def __init__(self, env: AbstractEnvironment):
+        self.env, self.horizon = _checked(env), env.horizon
 
     @property
     def observation_size(self) -> int:
@@ -131,6 +128,11 @@ class Absorbing(AbstractEnding):
     """
 
     env: AbstractEnvironment
+    horizon: int = eqx.field(static=True)
+    fixed_horizon: bool = eqx.field(static=True, default=True)
+
+    def __init__(self, env: AbstractEnvironment):
+        self.env, self.horizon = _checked(env), env.horizon
 
     @property
     def observation_size(self) -> int:
@@ -160,6 +162,15 @@ def refuse_variable_length(env: Any, demos: Demonstrations) -> None:
             f"{type(env).__name__} always have {env.horizon} steps. {why}Use `pad` of the wrapper, `envs.Absorbing` or "
             f"`envs.FixedHorizon`, to carry the demonstrations on after their end."
         )
+
+
+def _checked(env: Any) -> AbstractEnvironment:
+    if not isinstance(env, AbstractEnvironment):
+        raise TypeError(
+            f"`env` must be an environment in JAX, but is a {type(env).__name__}. For one of Gymnasium say "
+            f"`make('gymnasium:ID', after_end='absorbing')` or `after_end='fixed-horizon'`."
+        )
+    return env
 
 
 def _observations(demos: Demonstrations) -> tuple[Float[np.ndarray, "n obs"], Float[np.ndarray, "n obs"]]:

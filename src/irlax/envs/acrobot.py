@@ -25,7 +25,7 @@ class Acrobot(AbstractTimedEnvironment):
     """
 
     horizon: int = eqx.field(static=True, default=500)
-    fixed_horizon: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
+    fixed_horizon: bool = eqx.field(static=True, init=False, default=False)
 
     gravity: ClassVar[float] = 9.8
     centre: ClassVar[float] = 0.5
@@ -59,12 +59,12 @@ class Acrobot(AbstractTimedEnvironment):
         return -jnp.cos(inner[0]) - jnp.cos(inner[0] + inner[1]) > 1
 
     def _rate(self, state: Float[Array, " 4"], torque: Float[Array, ""]) -> Float[Array, " 4"]:
-        r"""With unit masses, lengths and inertias, and c = 1/2 the centres of mass:
+        r"""The equations of motion with unit masses, lengths and inertias, and centres of mass at c = 1/2.
 
         $$d_1 = 3 + 2c^2 + 2c\cos\theta_2,\; d_2 = 1 + c^2 + c\cos\theta_2,\; \phi_2 = cg\sin(\theta_1 + \theta_2)$$
         $$\phi_1 = -c\sin\theta_2\,(\dot\theta_2^2 + 2\dot\theta_1\dot\theta_2) + (c + 1)\,g\sin\theta_1 + \phi_2$$
         $$\ddot\theta_2 = \frac{\tau + \phi_1 d_2/d_1 - c\,\dot\theta_1^2\sin\theta_2 - \phi_2}{1 + c^2 - d_2^2/d_1},
-          \quad \ddot\theta_1 = -(d_2\ddot\theta_2 + \phi_1)/d_1$$.
+          \quad \ddot\theta_1 = -(d_2\ddot\theta_2 + \phi_1)/d_1$$
         """
         first, second, first_spin, second_spin = state
         c, sin, cos = self.centre, jnp.sin(second), jnp.cos(second)

@@ -25,11 +25,13 @@ class Gymnax(AbstractEnvironment):
 
     def __init__(self, name: str, *, horizon: int | None = None, fixed_horizon: bool = False, **options: Any):
         try:
-            import gymnax
+            import gymnax  # pyright: ignore[reportMissingImports]
         except ImportError as error:
-            raise ImportError("gymnax is not installed: `pip install irlax[envs]`, or `pip install gymnax`.") from error
+            raise _absent("gymnax", error) from None
         if name not in gymnax.registered_envs:
-            raise ValueError(f"There is no gymnax environment {name!r}. There are {checks.some(gymnax.registered_envs)}.")
+            raise ValueError(
+                f"There is no gymnax environment {name!r}. There are {checks.some(gymnax.registered_envs)}."
+            )
         self.inner, params = gymnax.make(name, **options)
         limit = checks.horizon(horizon)
         self.horizon = int(params.max_steps_in_episode) if limit is None else limit
@@ -56,7 +58,14 @@ class Gymnax(AbstractEnvironment):
 
     def step(self, key: PRNGKeyArray, state: Timed, action: Any) -> Step:
         observation, inner, reward, ended, _ = self.inner.step_env(key, state.inner, action, self.params)
-        return _timed_step(self.horizon, state, inner, observation, reward, jnp.asarray(ended, bool))
+        time, terminated = state.time + 1, jnp.asarray(ended, bool)
+        return Step(
+            state=Timed(inner, time),
+            observation=jnp.asarray(observation, jnp.float32),
+            reward=jnp.asarray(reward, jnp.float32),
+            terminated=terminated,
+            truncated=(time >= self.horizon) & ~terminated,
+        )
 
 
 class Brax(AbstractEnvironment):
@@ -68,9 +77,9 @@ class Brax(AbstractEnvironment):
 
     def __init__(self, name: str, *, horizon: int = 1000, fixed_horizon: bool = False, **options: Any):
         try:
-            from brax import envs
+            from brax import envs  # pyright: ignore[reportMissingImports]
         except ImportError as error:
-            raise ImportError("brax is not installed: `pip install irlax[envs]`, or `pip install brax`.") from error
+            raise _absent("brax", error) from None
         try:
             self.inner = envs.get_environment(name, **options)
         except KeyError:
@@ -92,15 +101,9 @@ class Brax(AbstractEnvironment):
 
     def step(self, key: PRNGKeyArray, state: Timed, action: Any) -> Step:
         inner = self.inner.step(state.inner, jnp.clip(action, -1, 1))
-        return _timed_step(self.horizon, state, inner, inner.obs, inner.reward, inner.done > 0)
+        time, terminated = state.time + 1, inner.done > 0
+        return Step(Timed(inner, time), inner.obs, inner.reward, terminated, (time >= self.horizon) & ~terminated)
 
 
-def _timed_step(horizon: int, state: Timed, inner: Any, observation: Any, reward: Any, terminated: Any) -> Step:
-    time = state.time + 1
-    return Step(
-        state=Timed(inner, time),
-        observation=jnp.asarray(observation, jnp.float32),
-        reward=jnp.asarray(reward, jnp.float32),
-        terminated=terminated,
-        truncated=(time >= horizon) & ~terminated,
-    )
+def _absent(library: str, error: ImportError) -> ImportError:
+    return ImportError(f"{library} cannot be imported ({error}). Install it: `pip install irlax[envs]`.")

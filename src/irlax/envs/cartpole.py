@@ -21,14 +21,14 @@ class CartPole(AbstractTimedEnvironment):
     with M the mass of cart and pole together and l half the pole's length. The cart is in bounds while
     |x| ≤ 2.4 and |θ| ≤ 12°. Barto, Sutton and Anderson (1983), without friction.
 
-    With `ends` (Gymnasium's CartPole-v1) an episode ends out of bounds, and each step pays 1, the last one too.
-    Without, the horizon is fixed: the world goes on moving out of bounds, where a step pays 0, and pays 1 again
-    if the cart comes back. The pole swings through (θ is kept in [−π, π]) and the cart runs against buffers at
+    As Gymnasium's CartPole-v1 an episode ends out of bounds, and each step pays 1, the last one too. With
+    `fixed_horizon` the world goes on moving out of bounds, where a step pays 0, and pays 1 again if the cart comes
+    back. The pole swings through (θ is kept in [−π, π]) and the cart runs against buffers at
     ±4.8, so that observations stay of the size that a network can take.
     """
 
     horizon: int = eqx.field(static=True, default=500)
-    ends: bool = eqx.field(static=True, default=True)
+    fixed_horizon: bool = eqx.field(static=True, default=False)
 
     gravity: ClassVar[float] = 9.8
     mass_pole: ClassVar[float] = 0.1
@@ -39,10 +39,6 @@ class CartPole(AbstractTimedEnvironment):
     farthest_x: ClassVar[float] = 2.4
     farthest_angle: ClassVar[float] = 12 * jnp.pi / 180
     buffer: ClassVar[float] = 4.8
-
-    @property
-    def fixed_horizon(self) -> bool:
-        return not self.ends
 
     @property
     def observation_size(self) -> int:
@@ -79,10 +75,10 @@ class CartPole(AbstractTimedEnvironment):
         return inner
 
     def pay(self, inner: Float[Array, " 4"], action: Int[Array, ""], after: Float[Array, " 4"]) -> Float[Array, ""]:
-        return jnp.where(self.ends | self._in_bounds(after), 1.0, 0.0)
+        return jnp.where(self._in_bounds(after) | (not self.fixed_horizon), 1.0, 0.0)
 
     def ended(self, inner: Float[Array, " 4"]) -> Bool[Array, ""]:
-        return self.ends & ~self._in_bounds(inner)
+        return ~self._in_bounds(inner) & (not self.fixed_horizon)
 
     def _in_bounds(self, inner: Float[Array, " 4"]) -> Bool[Array, ""]:
         return (jnp.abs(inner[0]) <= self.farthest_x) & (jnp.abs(inner[2]) <= self.farthest_angle)

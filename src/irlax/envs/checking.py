@@ -49,4 +49,4 @@ def _check_actions(env: Any, demos: Demonstrations) -> None:
     slack = 1e-5 * np.maximum(1, high - low)
     inside = (actions >= low - slack) & (actions <= high + slack)
     bounds = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
-    refuse_rows(demos, ~inside.all(axis=1), actions, f"action must lie in {bounds}")
+    refuse_rows(demos, (~inside).any(axis=1), actions, f"action must lie in {bounds}")

@@ -83,8 +83,7 @@ class GymnasiumEnvironment:
 
     def step(self, actions: Shaped[np.ndarray, "num ..."]) -> HostStep:
         """Act in every copy."""
-        actions = self._checked(actions)
-        rows = [self._step(i, action) for i, action in enumerate(actions)]
+        rows = [self._step(i, action) for i, action in enumerate(self._checked(actions))]
         return HostStep(*map(np.stack, zip(*rows, strict=True)))
 
     def close(self) -> None:
@@ -110,8 +109,8 @@ class GymnasiumEnvironment:
         if not np.isfinite(observation).all():
             raise ValueError(
                 f"{self.name} gave an observation with NaN or infinite entries at "
-                f"{checks.places(~np.isfinite(observation))} from its {source}(). Its simulation has probably diverged: "
-                f"bound the actions, or check the environment with `gymnasium.utils.env_checker.check_env`."
+                f"{checks.places(~np.isfinite(observation))} from its {source}(). Its simulation has probably "
+                f"diverged: bound the actions, or check the environment with `gymnasium.utils.env_checker.check_env`."
             )
         return observation
 

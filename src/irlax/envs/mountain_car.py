@@ -22,7 +22,7 @@ class MountainCar(AbstractTimedEnvironment):
     """
 
     horizon: int = eqx.field(static=True, default=200)
-    fixed_horizon: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]
+    fixed_horizon: bool = eqx.field(static=True, init=False, default=False)
 
     leftmost: ClassVar[float] = -1.2
     rightmost: ClassVar[float] = 0.6

@@ -24,7 +24,7 @@ class Pendulum(AbstractTimedEnvironment):
     """
 
     horizon: int = eqx.field(static=True, default=200)
-    fixed_horizon: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
+    fixed_horizon: bool = eqx.field(static=True, init=False, default=True)
 
     gravity: ClassVar[float] = 10.0
     seconds: ClassVar[float] = 0.05

@@ -27,8 +27,8 @@ class PointMaze(AbstractTimedEnvironment):
 
     wall: Literal["left", "right"] = eqx.field(static=True, default="left")
     horizon: int = eqx.field(static=True, default=100)
+    fixed_horizon: bool = eqx.field(static=True, init=False, default=True)
 
-    fixed_horizon: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
     goal: ClassVar[tuple[float, float]] = (0.0, 0.6)
     stride: ClassVar[float] = 0.05
 

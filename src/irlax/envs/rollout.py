@@ -35,8 +35,8 @@ def collect(env: Environment, policy: Policy, num: int, key: PRNGKeyArray) -> De
     ended = episodes.terminated & seen
     return from_rows(
         None,
-        episodes.action[seen],
-        seen.sum(axis=1),
+        np.asarray(episodes.action[seen]),
+        np.asarray(seen.sum(axis=1)),
         terminated=ended.any(axis=1),
         observations=episodes.observation[seen],
         next_observations=episodes.next_observation[seen],
@@ -69,8 +69,10 @@ def _checked_episodes(env: Environment, policy: Policy, num: int, key: PRNGKeyAr
         )
     checks.count("num", num)
     _check_policy(env, policy)
-    run = _in_jax if isinstance(env, AbstractEnvironment) else _on_host
-    episodes = jax.tree.map(np.asarray, run(env, policy, num, key))
+    if isinstance(env, GymnasiumEnvironment):
+        episodes = _on_host(env, policy, num, key)
+    else:
+        episodes = jax.tree.map(np.asarray, _in_jax(env, policy, num, key))
     checks.finite("observations of the environment", np.where(episodes.seen[..., None], episodes.observation, 0))
     return episodes
 
@@ -128,7 +130,7 @@ def _on_host(env: GymnasiumEnvironment, policy: Policy, num: int, key: PRNGKeyAr
 
 
 def _side_by_side(finished: list[list[Any]], horizon: int) -> Episodes:
-    columns = []
+    columns: list[Any] = []
     for column in zip(*(zip(*episode, strict=True) for episode in finished), strict=True):
         rows = [np.stack(part) for part in column]
         padded = np.zeros((len(rows), horizon, *rows[0].shape[1:]), rows[0].dtype)
@@ -136,7 +138,8 @@ def _side_by_side(finished: list[list[Any]], horizon: int) -> Episodes:
             padded[k, : len(part)] = part
         columns.append(padded)
     lengths = np.array([len(episode) for episode in finished])
-    return Episodes(*columns, np.arange(horizon) < lengths[:, None])
+    columns.append(np.arange(horizon) < lengths[:, None])
+    return Episodes(*columns)
 
 
 def _check_policy(env: Environment, policy: Policy) -> None:
@@ -145,7 +148,7 @@ def _check_policy(env: Environment, policy: Policy) -> None:
         raise TypeError(f"`policy` must be callable as policy(observation, key=key), but is a {type(policy).__name__}.")
     observation = jax.ShapeDtypeStruct((env.observation_size,), jnp.float32)
     action = eqx.filter_eval_shape(lambda observation: policy(observation, key=jr.key(0)), observation)
-    shape, dtype = getattr(action, "shape", None), getattr(action, "dtype", None)
+    shape, dtype = jnp.shape(action), jnp.result_type(action)
     if isinstance(env.actions, Discrete):
         fits, wanted = shape == () and jnp.issubdtype(dtype, jnp.integer), f"one of {env.actions.num} integers"
     else:

@@ -30,9 +30,9 @@ class Tabular(AbstractTimedEnvironment):
     dynamics: AbstractDynamics
     initial: Float[Array, " S"]
     reward: Float[Array, "..."]
-    absorbing: Bool[Array, " S"]
+    absorbing: Bool[np.ndarray, " S"]
     horizon: int = eqx.field(static=True)
-    terminates: bool = eqx.field(static=True)
+    fixed_horizon: bool = eqx.field(static=True)
     #: How to draw it, if it is a gridworld.
     layout: tuple[str, ...] | None = eqx.field(static=True)
 
@@ -53,11 +53,8 @@ class Tabular(AbstractTimedEnvironment):
         self.dynamics = jax.tree.map(_single, whole.dynamics)
         self.initial, self.reward = _single(whole.initial), _single(table)
         self.absorbing = whole.absorbing
-        self.horizon, self.terminates, self.layout = limit, terminates, layout
-
-    @property
-    def fixed_horizon(self) -> bool:
-        return not (self.terminates and bool(np.asarray(self.absorbing).any()))
+        self.horizon, self.layout = limit, layout
+        self.fixed_horizon = not (terminates and self.absorbing.any())
 
     @property
     def observation_size(self) -> int:
@@ -84,7 +81,7 @@ class Tabular(AbstractTimedEnvironment):
         return table[(inner, action, after)[: table.ndim]]
 
     def ended(self, inner: Int[Array, ""]) -> Bool[Array, ""]:
-        return jnp.asarray(self.absorbing)[inner] & self.terminates
+        return jnp.asarray(self.absorbing)[inner] & (not self.fixed_horizon)
 
 
 def complete(mdp: MDP, reward: Any) -> tuple[MDP, Float[np.ndarray, "..."]]:
