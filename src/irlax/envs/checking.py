@@ -47,6 +47,6 @@ def _check_actions(env: Any, demos: Demonstrations) -> None:
     checks.has_shape("actions", actions, (demos.num_steps, len(low)), f"(n, {len(low)}), continuous")
     # A bound that was rounded to single precision is still that bound.
     slack = 1e-5 * np.maximum(1, high - low)
-    inside = (actions >= low - slack) & (actions <= high + slack)
+    outside = np.asarray(np.any((actions < low - slack) | (actions > high + slack), axis=1))
     bounds = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
-    refuse_rows(demos, (~inside).any(axis=1), actions, f"action must lie in {bounds}")
+    refuse_rows(demos, outside, actions, f"action must lie in {bounds}")
