@@ -39,16 +39,16 @@ def test_what_is_written_is_read_back(minari, actions):
     assert episode.truncations.tolist() == [False, True] and not episode.terminations.any()
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::ResourceWarning")
 def test_a_dataset_that_minari_collected_itself_loads(minari):
-    env = minari.DataCollector(gym.make("CartPole-v1"))
+    env = minari.DataCollector(gym.make("CartPole-v1"), data_format="arrow")
     env.action_space.seed(0)
     for seed in range(3):
         env.reset(seed=seed)
         while not any(env.step(env.action_space.sample())[2:4]):
             pass
-    dataset = env.create_dataset(
-        "cartpole/random-v0", author="us", author_email="us@example.org", algorithm_name="random", code_permalink="none"
-    )
+    dataset = env.create_dataset("cartpole/random-v0")
+    env.close()
     demos = from_minari(dataset)
     assert demos.num_episodes == 3 and demos.terminated.all() and (demos.returns == demos.lengths).all()
     assert demos.observations.shape == (demos.num_steps, 4)

@@ -70,6 +70,8 @@ def test_gymnax_plays_the_same_cartpole_as_we_do():
         make("gymnax:Nope")
 
 
+# What brax stands on warns of its own age.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_brax_environments_roll_out():
     pytest.importorskip("brax", reason="brax is in the extra `envs`", exc_type=ImportError)
     env = make("brax:fast", horizon=5)

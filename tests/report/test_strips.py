@@ -33,5 +33,5 @@ def test_what_cannot_be_drawn_is_refused():
     demos = collect(env, Uniform(env.actions), 1, jr.key(0))
     with pytest.raises(ValueError, match="only gridworlds can be drawn"):
         strip(env, demos)
-    with pytest.raises(ValueError, match=r"`episode` must lie in 0\.\.0"):
+    with pytest.raises(ValueError, match=r"`episodes` must lie in 0\.\.0"):
         strip(env, demos, episode=1)

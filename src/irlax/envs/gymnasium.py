@@ -127,7 +127,7 @@ class GymnasiumEnvironment:
         return list(np.clip(actions, low, high).astype(self._envs[0].action_space.dtype))
 
 
-class RewardWrapper(gym.Wrapper):
+class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
     """A Gymnasium environment that pays a learned reward r(observation, action, next_observation).
 
     Any reinforcement learning library that trains on Gymnasium can train on it. The environment's own reward is
@@ -135,7 +135,9 @@ class RewardWrapper(gym.Wrapper):
     """
 
     def __init__(self, env: gym.Env, reward: Callable[[Any, Any, Any], Any]):
-        super().__init__(env)
+        # So that Gymnasium can make the wrapped environment again from its spec.
+        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, reward=reward)
+        gym.Wrapper.__init__(self, env)
         if not callable(reward):
             raise TypeError(
                 f"`reward` must be callable as reward(observation, action, next_observation), but is a "

@@ -21,9 +21,8 @@ def strip(env: Any, demos: Demonstrations, *, episode: int = 0, frames: int = 6)
     """A matplotlib figure of one episode in an environment that can be drawn."""
     check_demos(env, demos)
     checks.count("frames", frames)
-    checks.in_range("episode", np.asarray(episode), demos.num_episodes, "episodes")
-    assert demos.observations is not None
-    seen = demos.observations[demos.offsets[episode] : demos.offsets[episode + 1]]
+    seen = demos.select([episode]).observations
+    assert seen is not None
     shown = np.unique(np.linspace(0, len(seen) - 1, frames).round().astype(int))
     figure, axes = blank(len(shown), width=1.8 * len(shown), height=2.1)
     for ax, t in zip(axes[0], shown, strict=True):
