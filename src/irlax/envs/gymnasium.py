@@ -75,7 +75,7 @@ class GymnasiumEnvironment:
         assert space.shape is not None
         return space.shape[0]
 
-    def reset(self, *, seed: int | None = None) -> Float[np.ndarray, "num obs"]:
+    def reset(self, seed: int | None = None) -> Float[np.ndarray, "num obs"]:
         """Begin a new episode in every copy; copy i is seeded with seed + i."""
         seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
         self._times[:] = 0

@@ -53,7 +53,7 @@ class Tabular(AbstractTimedEnvironment):
         self.dynamics = jax.tree.map(_single, whole.dynamics)
         self.initial, self.reward = _single(whole.initial), _single(table)
         self.absorbing = whole.absorbing
-        self.horizon, self.layout = limit, layout
+        self.horizon, self.layout = limit, None if layout is None else tuple(layout)
         self.fixed_horizon = not (terminates and self.absorbing.any())
 
     @property
