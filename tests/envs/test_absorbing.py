@@ -81,7 +81,7 @@ def test_variable_lengths_are_refused_with_the_reason_and_both_cures(terminating
     with pytest.raises(ValueError, match=r"termination bias.*`envs.Absorbing`.*`envs.FixedHorizon`"):
         refuse_variable_length(env, inner)
     with pytest.raises(ValueError, match=r"are terminated.*`envs.Absorbing` or `envs.FixedHorizon`"):
-        refuse_variable_length(CartPole(horizon=HORIZON, fixed_horizon=True), inner)
+        refuse_variable_length(FixedHorizon(CartPole(horizon=HORIZON)), inner)
     refuse_variable_length(Pendulum(), collect(Pendulum(), Uniform(Pendulum().actions), 1, jr.key(0)))
 
 

@@ -72,18 +72,6 @@ def test_starts_and_spaces_are_gymnasiums(name):
         assert env.actions.num == theirs.action_space.n
 
 
-def test_a_fallen_cart_earns_nothing_and_goes_on():
-    env = CartPole(fixed_horizon=True)
-    demos = collect(env, Uniform(env.actions), 3, jr.key(0))
-    x, _, angle, _ = demos.next_observations.T
-    up = (np.abs(x) <= 2.4) & (np.abs(angle) <= np.radians(12))
-    assert (demos.rewards == up).all() and 0 < up.sum() < up.size
-    assert (demos.lengths == 500).all() and not demos.terminated.any()
-    assert np.abs(x).max() <= 4.8 and np.abs(angle).max() <= np.pi
-    # Still falling, not frozen.
-    assert (np.abs(np.diff(angle[400:500])) > 0).all()
-
-
 def test_a_fixed_horizon_keeps_the_returns_and_hides_the_time_of_success():
     ends = collect(MountainCar(), RunUp(), 4, jr.key(0))
     fixed = collect(FixedHorizon(MountainCar()), RunUp(), 4, jr.key(0))

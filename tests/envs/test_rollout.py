@@ -7,6 +7,7 @@ import pytest
 
 import irlax as ix
 from irlax.envs import RandomMDP, RiskyPath, Tabular, collect, complete, evaluate
+from irlax.envs.timed import AbstractTimedEnvironment
 from tests.envs.policies import Always, Uniform
 
 NUM = 4000
@@ -89,6 +90,34 @@ def test_what_is_not_a_policy_or_an_environment_is_refused(as_a_user, problem):
         evaluate(problem, Always(jnp.array(1)), 1, key=key)
     with pytest.raises(ValueError, match="`num` must be at least 1"):
         collect(env, Always(jnp.array(1)), 0, key)
+
+
+@pytest.mark.parametrize("name", ["observation", "reward"])
+def test_what_is_not_finite_is_refused_where_it_is_seen(name):
+    class Breaks(AbstractTimedEnvironment):
+        horizon: int = 3
+        fixed_horizon: bool = True
+
+        observation_size = 1
+        actions = ix.envs.Discrete(2)
+
+        def start(self, key):
+            return jnp.zeros(())
+
+        def move(self, key, inner, action):
+            return inner + 1
+
+        def observe(self, inner):
+            return jnp.where((inner >= 2) & (name == "observation"), jnp.nan, inner)[None]
+
+        def pay(self, inner, action, after):
+            return jnp.where((after >= 2) & (name == "reward"), jnp.inf, 0.0)
+
+        def ended(self, inner):
+            return jnp.zeros((), bool)
+
+    with pytest.raises(ValueError, match=rf"gave a .*{name} with NaN or infinite entries in episodes and steps \(0, "):
+        collect(Breaks(), Always(jnp.array(0)), 1, jr.key(0))
 
 
 def test_tables_that_do_not_fit_are_refused(as_a_user, problem):

@@ -25,7 +25,7 @@ _TABULAR_HORIZON = 100
 _ROOM = ("S....", ".....", "..X..", ".....", "....G")
 
 _CONTINUOUS: dict[str, Callable[..., AbstractEnvironment]] = {
-    "cartpole": lambda **options: CartPole(fixed_horizon=True, **options),
+    "cartpole": lambda **options: FixedHorizon(CartPole(**options)),
     "pendulum": Pendulum,
     "mountain-car": lambda **options: FixedHorizon(MountainCar(**options)),
     "acrobot": lambda **options: FixedHorizon(Acrobot(**options)),

@@ -73,7 +73,13 @@ def _checked_episodes(env: Environment, policy: Policy, num: int, key: PRNGKeyAr
         episodes = _on_host(env, policy, num, key)
     else:
         episodes = jax.tree.map(np.asarray, _in_jax(env, policy, num, key))
-    checks.finite("observations of the environment", np.where(episodes.seen[..., None], episodes.observation, 0))
+    for name in ("observation", "next_observation", "reward"):
+        wrong = ~np.isfinite(getattr(episodes, name)).reshape(num, env.horizon, -1).all(axis=-1) & episodes.seen
+        if wrong.any():
+            raise ValueError(
+                f"The environment gave a {name} with NaN or infinite entries in episodes and steps "
+                f"{checks.places(wrong)}. Check its dynamics, and that the policy's actions are finite."
+            )
     return episodes
 
 

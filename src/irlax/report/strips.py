@@ -70,7 +70,7 @@ def _(env: CartPole, ax: Any, seen: Any) -> None:
     ax.plot([-env.farthest_x, env.farthest_x], [0, 0], color=_GROUND, linewidth=2)
     ax.plot([x - 0.25, x + 0.25], [0, 0], color=_BODY, linewidth=6, solid_capstyle="butt")
     ax.plot([x, x + length * np.sin(angle)], [0, length * np.cos(angle)], color=_MARK, linewidth=3)
-    ax.set(xlim=(-env.buffer - 1, env.buffer + 1), ylim=(-1.3, 1.3))
+    ax.set(xlim=(-env.farthest_x - 1, env.farthest_x + 1), ylim=(-0.5, 1.3))
 
 
 @_draw.register
