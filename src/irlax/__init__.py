@@ -18,13 +18,17 @@ from irlax.demos import (
     Demonstrations,
     DemoStatistics,
     by_type,
+    expert_demos,
+    from_minari,
     log_likelihood,
     read_demos,
     rollout,
     statistics_from_parquet,
+    to_minari,
     trajectory_log_likelihood,
     write_demos,
 )
+from irlax.envs import evaluate
 from irlax.estimators.base import Fit, Status, UnfinishedWarning
 from irlax.estimators.tabular import (
     LBFGS,
@@ -105,8 +109,11 @@ __all__ = [
     "demand_figure",
     "envs",
     "epic_distance",
+    "evaluate",
     "expected_return",
+    "expert_demos",
     "feature_expectations",
+    "from_minari",
     "full_likelihood",
     "hard_plan",
     "identify",
@@ -128,6 +135,7 @@ __all__ = [
     "shape",
     "soft_plan",
     "statistics_from_parquet",
+    "to_minari",
     "trajectory_entropy",
     "trajectory_log_likelihood",
     "transition_entropy",

@@ -1,8 +1,10 @@
 """Demonstrations: their store, their files, their statistics, their simulation, their likelihood."""
 
 from irlax.demos.demonstrations import Demonstrations
+from irlax.demos.experts import expert_demos
 from irlax.demos.files import read_demos, write_demos
 from irlax.demos.likelihood import log_likelihood, trajectory_log_likelihood
+from irlax.demos.minari import from_minari, to_minari
 from irlax.demos.rollout import rollout
 from irlax.demos.statistics import DemoStatistics, Endings
 from irlax.demos.streaming import statistics_from_parquet
@@ -16,10 +18,13 @@ __all__ = [
     "Trajectory",
     "Types",
     "by_type",
+    "expert_demos",
+    "from_minari",
     "log_likelihood",
     "read_demos",
     "rollout",
     "statistics_from_parquet",
+    "to_minari",
     "trajectory_log_likelihood",
     "write_demos",
 ]

@@ -13,20 +13,21 @@ def check(demos: Demonstrations, mdp: MDP) -> None:
     if is_traced(mdp):
         return
     states, actions, after = demos.tabular_states, demos.actions, demos.next_states
-    _refuse(demos, states >= mdp.num_states, states, f"state must lie in 0..{mdp.num_states - 1}")
-    _refuse(demos, actions >= mdp.num_actions, actions, f"action must lie in 0..{mdp.num_actions - 1}")
+    refuse_rows(demos, states >= mdp.num_states, states, f"state must lie in 0..{mdp.num_states - 1}")
+    refuse_rows(demos, actions >= mdp.num_actions, actions, f"action must lie in 0..{mdp.num_actions - 1}")
     if mdp.mask is not None:
         absent = ~np.asarray(mdp.mask)[actions, states]
-        _refuse(demos, absent, actions, "action must be available in its state")
+        refuse_rows(demos, absent, actions, "action must be available in its state")
     if mdp.horizon is not None:
         late = demos.times >= mdp.horizon
-        _refuse(demos, late, demos.times, f"time must lie below the horizon {mdp.horizon}")
+        refuse_rows(demos, late, demos.times, f"time must lie below the horizon {mdp.horizon}")
     if after is not None:
-        _refuse(demos, after >= mdp.num_states, after, f"next state must lie in 0..{mdp.num_states - 1}")
+        refuse_rows(demos, after >= mdp.num_states, after, f"next state must lie in 0..{mdp.num_states - 1}")
     _refuse_impossible_moves(demos, mdp)
 
 
-def _refuse(demos: Demonstrations, bad: np.ndarray, values: np.ndarray, rule: str) -> None:
+def refuse_rows(demos: Demonstrations, bad: np.ndarray, values: np.ndarray, rule: str) -> None:
+    """Raise a ValueError that names the first bad row and says which rule it breaks."""
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(

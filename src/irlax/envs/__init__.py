@@ -1,10 +1,56 @@
-"""Environments: tabular MDPs with names."""
+"""Environments: tabular MDPs with names, control problems, and those of other libraries."""
 
+from irlax.envs.absorbing import Absorbing, FixedHorizon, refuse_variable_length
+from irlax.envs.acrobot import Acrobot
+from irlax.envs.adapters import Brax, Gymnax
+from irlax.envs.base import AbstractEnvironment, Box, Discrete, Step
 from irlax.envs.bus_engine import BusEngine, BusPanel
+from irlax.envs.cartpole import CartPole
+from irlax.envs.checking import check_demos
 from irlax.envs.gridworld import Gridworld, cliff
+from irlax.envs.gymnasium import GymnasiumEnvironment, HostStep, RewardWrapper
+from irlax.envs.make import NAMES, make
+from irlax.envs.mountain_car import MountainCar
 from irlax.envs.objectworld import Objectworld
+from irlax.envs.pendulum import Pendulum
+from irlax.envs.point_maze import PointMaze
 from irlax.envs.random_mdp import RandomMDP
 from irlax.envs.risky_path import RiskyPath
+from irlax.envs.rollout import collect, evaluate
+from irlax.envs.tabular import Tabular, complete
 from irlax.envs.two_state_cycle import TwoStateCycle
 
-__all__ = ["BusEngine", "BusPanel", "Gridworld", "Objectworld", "RandomMDP", "RiskyPath", "TwoStateCycle", "cliff"]
+__all__ = [
+    "NAMES",
+    "Absorbing",
+    "AbstractEnvironment",
+    "Acrobot",
+    "Box",
+    "Brax",
+    "BusEngine",
+    "BusPanel",
+    "CartPole",
+    "Discrete",
+    "FixedHorizon",
+    "Gridworld",
+    "GymnasiumEnvironment",
+    "Gymnax",
+    "HostStep",
+    "MountainCar",
+    "Objectworld",
+    "Pendulum",
+    "PointMaze",
+    "RandomMDP",
+    "RewardWrapper",
+    "RiskyPath",
+    "Step",
+    "Tabular",
+    "TwoStateCycle",
+    "check_demos",
+    "cliff",
+    "collect",
+    "complete",
+    "evaluate",
+    "make",
+    "refuse_variable_length",
+]

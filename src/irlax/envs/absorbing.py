@@ -1,0 +1,193 @@
+"""What follows an end: two ways to keep the length of an episode from saying how it went.
+
+If some episodes end early, a learned reward that is positive everywhere makes an agent avoid the end, and one
+that is negative everywhere makes it seek the end, whatever it learned besides: what follows the end counts as 0,
+and nobody learned that 0. Primer, 4.1, "termination bias"; Kostrikov et al. (2019).
+"""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from irlax import checks
+from irlax.demos import Demonstrations
+from irlax.demos.demonstrations import from_rows
+from irlax.envs.base import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.checking import check_demos
+from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+
+class Going(NamedTuple):
+    """The state of the environment inside, the last observation of it, whether it has ended, and the time."""
+
+    inner: Any
+    observation: Float[Array, " obs"]
+    ended: Bool[Array, ""]
+    time: Int[Array, ""]
+
+
+class AbstractEnding(AbstractEnvironment):
+    """Episodes of a terminating environment, which go on after its end, up to the horizon. Nothing is paid there."""
+
+    #: The environment inside.
+    env: eqx.AbstractVar[AbstractEnvironment]
+
+    @abc.abstractmethod
+    def show(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
+        """What is seen, given the last observation of the environment inside and whether it has ended."""
+
+    @property
+    def actions(self) -> Discrete | Box:
+        return self.env.actions
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Going, Float[Array, " obs"]]:
+        inner, observation = self.env.reset(key)
+        going = Going(inner, observation, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
+        return going, self.show(observation, going.ended)
+
+    def step(self, key: PRNGKeyArray, state: Going, action: Any) -> Step:
+        moved = self.env.step(key, state.inner, action)
+        # The world inside stands still after its end.
+        inner, observation = jax.tree.map(
+            lambda old, new: jnp.where(state.ended, old, new),
+            (state.inner, state.observation),
+            (moved.state, moved.observation),
+        )
+        ended = state.ended | moved.terminated
+        after = Going(inner, observation, ended, state.time + 1)
+        return Step(
+            state=after,
+            observation=self.show(observation, ended),
+            reward=jnp.where(state.ended, 0, moved.reward),
+            terminated=jnp.zeros((), bool),
+            truncated=(after.time >= self.horizon) | (moved.truncated & ~ended),
+        )
+
+    def pad(self, demos: Demonstrations, *, key: PRNGKeyArray) -> Demonstrations:
+        """Demonstrations in the environment inside, as they would have gone on in this one.
+
+        A terminated episode is carried on to the horizon. The actions after the end change nothing, so that a
+        soft-optimal demonstrator draws them uniformly, and so are they drawn here: a constant would tell the
+        demonstrator from the learner. Truncated episodes stay as long as they are.
+        """
+        check_demos(self.env, demos)
+        before, after = _observations(demos)
+        wanted = np.where(demos.terminated, self.horizon, demos.lengths)
+        last = demos.offsets[1:] - 1
+        clock = np.arange(wanted.sum()) - np.repeat(np.cumsum(wanted) - wanted, wanted)
+        lengths = np.repeat(demos.lengths, wanted)
+        over = clock >= lengths
+        source = np.repeat(demos.offsets[:-1], wanted) + np.minimum(clock, lengths - 1)
+        # The step that ends an episode is the first to lead to what follows the end.
+        ending = demos.terminated[demos.episode] & np.isin(np.arange(demos.num_steps), last)
+        return from_rows(
+            None,
+            _uniform_where(over, demos.actions[source], self.actions, key),
+            wanted,
+            terminated=False,
+            weights=demos.weights,
+            labels=demos.labels,
+            observations=np.asarray(self.show(np.where(over[:, None], after[source], before[source]), over)),
+            next_observations=np.asarray(self.show(after[source], over | ending[source])),
+            rewards=None if demos.rewards is None else np.where(over, 0, demos.rewards[source]),
+        )
+
+
+class FixedHorizon(AbstractEnding):
+    """After the end the environment stands still: its last observation is shown, and pays 0, up to the horizon.
+
+    Enough where an observation tells that the problem has ended, as at the goal of MountainCar; else two states
+    look the same of which only one is the end, and `Absorbing` is right.
+    """
+
+    env: AbstractEnvironment
+    horizon: int = eqx.field(static=True)
+    fixed_horizon: bool = eqx.field(static=True, default=True)
+
+    def __init__(self, env: AbstractEnvironment):
+        self.env, self.horizon = _checked(env), env.horizon
+
+    @property
+    def observation_size(self) -> int:
+        return self.env.observation_size
+
+    def show(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
+        return observation
+
+
+class Absorbing(AbstractEnding):
+    """After the end an explicit absorbing state follows, up to the horizon: zeros, and an indicator that is 1.
+
+    The indicator is appended to every observation, so that the reward of the absorbing state is learned like
+    any other. `pad` does the same to demonstrations. Kostrikov et al. (2019).
+    """
+
+    env: AbstractEnvironment
+    horizon: int = eqx.field(static=True)
+    fixed_horizon: bool = eqx.field(static=True, default=True)
+
+    def __init__(self, env: AbstractEnvironment):
+        self.env, self.horizon = _checked(env), env.horizon
+
+    @property
+    def observation_size(self) -> int:
+        return self.env.observation_size + 1
+
+    def show(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
+        observation = jnp.asarray(observation)
+        indicator = jnp.asarray(ended, observation.dtype)[..., None]
+        return jnp.concatenate([observation * (1 - indicator), indicator], axis=-1)
+
+
+def refuse_variable_length(env: Any, demos: Demonstrations) -> None:
+    """Raise a ValueError unless the length of an episode says nothing about how it went."""
+    why = (
+        "A learned reward that is positive everywhere then makes an agent avoid the end, and a negative one makes it "
+        "seek the end, whatever it learned besides (termination bias). "
+    )
+    if not env.fixed_horizon:
+        raise ValueError(
+            f"Episodes of {type(env).__name__} may end before its horizon of {env.horizon} steps. {why}Wrap the "
+            f"environment in `envs.Absorbing`, whose end has a reward to be learned, or in `envs.FixedHorizon`, which "
+            f"stands still after the end; both have `pad` for demonstrations."
+        )
+    if demos.terminated.any():
+        raise ValueError(
+            f"Episodes {checks.places(demos.terminated)} of the demonstrations are terminated, but those of "
+            f"{type(env).__name__} always have {env.horizon} steps. {why}Use `pad` of the wrapper, `envs.Absorbing` or "
+            f"`envs.FixedHorizon`, to carry the demonstrations on after their end."
+        )
+
+
+def _checked(env: Any) -> AbstractEnvironment:
+    if not isinstance(env, AbstractEnvironment):
+        raise TypeError(
+            f"`env` must be an environment in JAX, but is a {type(env).__name__}. For one of Gymnasium say "
+            f"`make('gymnasium:ID', after_end='absorbing')` or `after_end='fixed-horizon'`."
+        )
+    return env
+
+
+def _observations(demos: Demonstrations) -> tuple[Float[np.ndarray, "n obs"], Float[np.ndarray, "n obs"]]:
+    """Observations before and after each step; the latter are needed where an episode ends, if nowhere else."""
+    if demos.observations is None or demos.next_observations is None:
+        raise ValueError(
+            "To be carried on after their end, demonstrations need `observations` and `next_observations`."
+        )
+    return demos.observations, demos.next_observations
+
+
+def _uniform_where(
+    over: Bool[np.ndarray, " n"], actions: Shaped[np.ndarray, "n ..."], space: Discrete | Box, key: PRNGKeyArray
+) -> Shaped[np.ndarray, "n ..."]:
+    """The actions, but uniform ones where `over`."""
+    if isinstance(space, Discrete):
+        return np.where(over, np.asarray(jr.randint(key, over.shape, 0, space.num)), actions)
+    low, high = np.asarray(space.low), np.asarray(space.high)
+    uniform = np.asarray(jr.uniform(key, (len(over), len(low))))
+    return np.where(over[:, None], low + uniform * (high - low), actions).astype(actions.dtype)

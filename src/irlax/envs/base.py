@@ -1,0 +1,58 @@
+"""Environments as pure functions, so that whole rollouts run inside `jit` and many of them side by side by `vmap`."""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+
+from irlax.typing import Array, Bool, Float, PRNGKeyArray
+
+
+class Discrete(eqx.Module):
+    """Actions 0..num−1."""
+
+    num: int = eqx.field(static=True)
+
+
+class Box(eqx.Module):
+    """Actions in a box, one interval for each coordinate."""
+
+    low: Float[Array, " n"]
+    high: Float[Array, " n"]
+
+
+class Step(NamedTuple):
+    """What follows an action. `terminated` is the end of the problem, `truncated` the end of the observation."""
+
+    state: Any
+    observation: Float[Array, " obs"]
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+
+
+class AbstractEnvironment(eqx.Module):
+    """A Markov decision problem that can be acted in but not looked into."""
+
+    #: The longest episode; when it is reached the episode is truncated.
+    horizon: eqx.AbstractVar[int]
+    #: Whether every episode has exactly `horizon` steps, so that its length says nothing about success.
+    fixed_horizon: eqx.AbstractVar[bool]
+
+    @property
+    @abc.abstractmethod
+    def observation_size(self) -> int:
+        """Length of an observation vector."""
+
+    @property
+    @abc.abstractmethod
+    def actions(self) -> Discrete | Box:
+        """The action space."""
+
+    @abc.abstractmethod
+    def reset(self, key: PRNGKeyArray) -> tuple[Any, Float[Array, " obs"]]:
+        """A first state and its observation."""
+
+    @abc.abstractmethod
+    def step(self, key: PRNGKeyArray, state: Any, action: Any) -> Step:
+        """One step. It does not reset: who rolls out decides what follows an end."""

@@ -1,0 +1,250 @@
+"""Gymnasium, both ways: its environments for our learners, and our rewards for its learners."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from irlax import checks
+from irlax.envs.base import Box, Discrete
+from irlax.typing import Bool, Float, Shaped
+
+#: Environments of Gymnasium that never end before their time limit.
+_ENDLESS = ("Pendulum", "HalfCheetah", "Swimmer", "Reacher", "Pusher", "HumanoidStandup")
+
+
+class HostStep(NamedTuple):
+    """What follows the actions in all copies. A copy that ended is reset at once.
+
+    `final_observation` is what the action led to, `observation` what to act on next: the same, but for copies that
+    ended, where it is the first of a new episode. A value after the step belongs to `final_observation`.
+    """
+
+    observation: Float[np.ndarray, "num obs"]
+    final_observation: Float[np.ndarray, "num obs"]
+    reward: Float[np.ndarray, " num"]
+    terminated: Bool[np.ndarray, " num"]
+    truncated: Bool[np.ndarray, " num"]
+
+
+class GymnasiumEnvironment:
+    """Any Gymnasium environment with flat observations, `num_envs` copies side by side, on the host.
+
+    `env` is an id, such as "HalfCheetah-v5", or a function that makes an environment; `options` go to
+    `gymnasium.make`. The horizon is the id's own time limit, unless it is given. `after_end` says what follows a
+    termination: a new episode ("reset"), or, up to the horizon, what the wrappers of the same names show:
+    "fixed-horizon" or "absorbing". Whether the horizon is fixed is known for the ids of Gymnasium that never
+    end; for others of that kind say `fixed_horizon=True`.
+
+    Actions outside their box are clipped to it.
+    """
+
+    def __init__(
+        self,
+        env: str | Callable[[], gym.Env],
+        num_envs: int = 1,
+        *,
+        horizon: int | None = None,
+        after_end: Literal["reset", "fixed-horizon", "absorbing"] = "reset",
+        fixed_horizon: bool | None = None,
+        **options: Any,
+    ):
+        checks.count("num_envs", num_envs)
+        checks.one_of("after_end", after_end, ("reset", "fixed-horizon", "absorbing"))
+        if isinstance(env, str) and checks.horizon(horizon) is not None:
+            options["max_episode_steps"] = horizon
+        first = _made(env, options)
+        limit = checks.horizon(horizon) or _time_limit(first)
+        self.name = env if isinstance(env, str) else type(first.unwrapped).__name__
+        self.num_envs, self.horizon = num_envs, limit
+        self.actions, self._first_action = _action_space(first)
+        _check_observation_space(first)
+        self._envs = [first] + [_made(env, options) for _ in range(num_envs - 1)]
+        if after_end != "reset":
+            self._envs = [_GoesOn(copy, limit, indicator=after_end == "absorbing") for copy in self._envs]
+        known = self.name.split("/")[-1].rsplit("-", 1)[0] in _ENDLESS
+        self.fixed_horizon = after_end != "reset" or (known if fixed_horizon is None else fixed_horizon)
+        self._times = np.zeros(num_envs, int)
+
+    @property
+    def observation_size(self) -> int:
+        """Length of an observation vector."""
+        space = self._envs[0].observation_space
+        assert space.shape is not None
+        return space.shape[0]
+
+    def reset(self, seed: int | None = None) -> Float[np.ndarray, "num obs"]:
+        """Begin a new episode in every copy; copy i is seeded with seed + i."""
+        seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
+        self._times[:] = 0
+        return np.stack([self._first(i, seed) for i, seed in enumerate(seeds)])
+
+    def step(self, actions: Shaped[np.ndarray, "num ..."]) -> HostStep:
+        """Act in every copy."""
+        rows = [self._step(i, action) for i, action in enumerate(self._checked(actions))]
+        return HostStep(*map(np.stack, zip(*rows, strict=True)))
+
+    def close(self) -> None:
+        """Give back what the simulators hold."""
+        for env in self._envs:
+            env.close()
+
+    def _step(self, i: int, action: Any) -> tuple[Any, ...]:
+        seen, reward, terminated, truncated, _ = self._envs[i].step(action)
+        self._times[i] += 1
+        seen = self._finite(seen, "step")
+        terminated = bool(terminated)
+        truncated = not terminated and bool(truncated or self._times[i] >= self.horizon)
+        after = self._first(i, None) if terminated or truncated else seen
+        return after, seen, np.float64(reward), np.bool_(terminated), np.bool_(truncated)
+
+    def _first(self, i: int, seed: int | None) -> Float[np.ndarray, " obs"]:
+        self._times[i] = 0
+        return self._finite(self._envs[i].reset(seed=seed)[0], "reset")
+
+    def _finite(self, observation: Any, source: str) -> Float[np.ndarray, " obs"]:
+        observation = np.asarray(observation, np.float32)
+        if not np.isfinite(observation).all():
+            raise ValueError(
+                f"{self.name} gave an observation with NaN or infinite entries at "
+                f"{checks.places(~np.isfinite(observation))} from its {source}(). Its simulation has probably "
+                f"diverged: bound the actions, or check the environment with `gymnasium.utils.env_checker.check_env`."
+            )
+        return observation
+
+    def _checked(self, actions: Any) -> list[Any]:
+        actions = np.asarray(actions)
+        if isinstance(self.actions, Discrete):
+            checks.has_shape("actions", actions, (self.num_envs,), "(num_envs,)")
+            actions = checks.as_integers("actions", actions)
+            checks.in_range("actions", actions, self.actions.num, "actions")
+            return [self._first_action + int(action) for action in actions]
+        low, high = np.asarray(self.actions.low), np.asarray(self.actions.high)
+        checks.has_shape("actions", actions, (self.num_envs, len(low)), "(num_envs, coordinates)")
+        checks.finite("actions", actions)
+        return list(np.clip(actions, low, high).astype(self._envs[0].action_space.dtype))
+
+
+class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
+    """A Gymnasium environment that pays a learned reward r(observation, action, next_observation).
+
+    Any reinforcement learning library that trains on Gymnasium can train on it. The environment's own reward is
+    kept in `info["true_reward"]`, to be looked at, not learned from.
+    """
+
+    def __init__(self, env: gym.Env, reward: Callable[[Any, Any, Any], Any]):
+        # So that Gymnasium can make the wrapped environment again from its spec.
+        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, reward=reward)
+        gym.Wrapper.__init__(self, env)
+        if not callable(reward):
+            raise TypeError(
+                f"`reward` must be callable as reward(observation, action, next_observation), but is a "
+                f"{type(reward).__name__}."
+            )
+        self._learned = reward
+        self._last: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        self._last, info = self.env.reset(seed=seed, options=options)
+        return self._last, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act; the reward is the learned one."""
+        after, true_reward, terminated, truncated, info = self.env.step(action)
+        paid = np.asarray(self._learned(self._last, action, after), float)
+        if paid.shape != () or not np.isfinite(paid):
+            raise ValueError(f"`reward` must give one finite number, but gave {paid!r}.")
+        self._last = after
+        return after, float(paid), terminated, truncated, info | {"true_reward": true_reward}
+
+
+class _GoesOn(gym.Wrapper):
+    """`FixedHorizon`, or `Absorbing` if there is an indicator, for one Gymnasium environment."""
+
+    def __init__(self, env: gym.Env, horizon: int, *, indicator: bool):
+        super().__init__(env)
+        self._horizon, self._indicator = horizon, indicator
+        self._ended, self._time, self._last = False, 0, np.zeros(0)
+        if indicator:
+            space = env.observation_space
+            assert isinstance(space, gym.spaces.Box)
+            low, high = (np.append(np.minimum(space.low, 0), 0), np.append(np.maximum(space.high, 0), 1))
+            self.observation_space = gym.spaces.Box(low.astype(np.float32), high.astype(np.float32))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._last, info = self.env.reset(seed=seed, options=options)
+        self._ended, self._time = False, 0
+        return self._shown(), info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._time += 1
+        reward, truncated, info = 0.0, False, {}
+        if not self._ended:
+            self._last, reward, self._ended, truncated, info = self.env.step(action)
+        over = self._time >= self._horizon or (truncated and not self._ended)
+        return self._shown(), float(reward), False, over, info
+
+    def _shown(self) -> np.ndarray:
+        if not self._indicator:
+            return self._last
+        kept = np.zeros_like(self._last) if self._ended else self._last
+        return np.append(kept, float(self._ended)).astype(np.float32)
+
+
+def _made(env: str | Callable[[], gym.Env], options: dict[str, Any]) -> gym.Env:
+    if not isinstance(env, str):
+        if not callable(env) or options:
+            raise TypeError("`env` must be a Gymnasium id with options, or a function that makes one and takes none.")
+        return env()
+    with _told(env):
+        return gym.make(env, **options)
+
+
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Gymnasium's own errors, as ours: with what to do."""
+    try:
+        yield
+    except gym.error.DependencyNotInstalled as error:
+        raise ImportError(f"{name} needs more than Gymnasium itself: {error} (or `pip install irlax[envs]`)") from None
+    except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
+        raise ValueError(
+            f"There is no Gymnasium environment {name!r}: {error} Known ids: `gymnasium.pprint_registry()`."
+        ) from None
+
+
+def _time_limit(env: gym.Env) -> int:
+    limit = None if env.spec is None else env.spec.max_episode_steps
+    if limit is None:
+        raise ValueError("This environment has no time limit; say after how many steps to truncate: `horizon=`.")
+    return limit
+
+
+def _check_observation_space(env: gym.Env) -> None:
+    space = env.observation_space
+    if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or space.dtype.kind != "f":
+        raise ValueError(
+            f"Observations must be a flat Box of floats, but the space is {space}. Make the environment by a function "
+            f"that wraps it in `gymnasium.wrappers.FlattenObservation` (and, for integers, `DtypeObservation`)."
+        )
+
+
+def _action_space(env: gym.Env) -> tuple[Discrete | Box, int]:
+    """The action space as ours, and the first of its integers."""
+    space = env.action_space
+    if isinstance(space, gym.spaces.Discrete):
+        return Discrete(int(space.n)), int(space.start)
+    if isinstance(space, gym.spaces.Box) and len(space.shape) == 1 and space.dtype.kind == "f":
+        if np.isfinite(space.low).all() and np.isfinite(space.high).all():
+            return Box(space.low.astype(np.float32), space.high.astype(np.float32)), 0
+        raise ValueError(
+            f"Actions must be bounded, but the space is {space}. Wrap the environment in "
+            f"`gymnasium.wrappers.RescaleAction`, or in one that clips."
+        )
+    raise ValueError(
+        f"Actions must be Discrete or a flat Box of floats, but the space is {space}. Wrap the environment in one that "
+        f"translates them, for example `gymnasium.wrappers.TransformAction`."
+    )
