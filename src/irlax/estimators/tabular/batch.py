@@ -25,7 +25,7 @@ def minimise_many(
     """
     together = Together.of([problem for problem, _ in problems])
     starts = jnp.asarray(np.stack([start for _, start in problems]))
-    ends = _minimised(together, starts, solver.memory, solver.max_steps, tol)
+    ends = _minimised(together, starts, solver.pairs(starts.shape[1]), solver.max_steps, tol)
     return [_ended(solver, problem, lane, tol) for (problem, _), lane in zip(problems, _lanes(ends), strict=True)]
 
 

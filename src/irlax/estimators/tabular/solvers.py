@@ -242,11 +242,13 @@ class Newton(AbstractSolver):
 class LBFGS(AbstractSolver):
     """Limited-memory BFGS, finished by Newton steps where it cannot reach the tolerance itself.
 
-    Iterations run on the device in stretches of about `report_every` seconds, between which progress is told.
+    It remembers `memory` steps, or as many as there are parameters or room: more of them cost little beside a gradient
+    and save many. Iterations run on the device in stretches of about `report_every` seconds, between which progress is
+    told.
     """
 
     max_steps: int = 2000
-    memory: int = 20
+    memory: int = 80
     report_every: float = 0.2
 
     def __check_init__(self) -> None:
@@ -254,10 +256,14 @@ class LBFGS(AbstractSolver):
         checks.count("memory", self.memory)
         checks.positive("report_every", self.report_every)
 
+    def pairs(self, num_parameters: int) -> int:
+        """How many steps are remembered."""
+        return max(1, min(self.memory, num_parameters, max(5, 4 * RECORDED_NUMBERS // num_parameters)))
+
     def minimise(self, problem: Problem, x: Float[np.ndarray, " K"], watch: Watch) -> Minimum:
         if not self.max_steps:
             return Newton(max_steps=0).minimise(problem, x, watch)
-        state = lbfgs.State.at(jnp.asarray(x), self.memory, problem.first_memories())
+        state = lbfgs.State.at(jnp.asarray(x), self.pairs(len(x)), problem.first_memories())
         length = max(1, min(256, RECORDED_NUMBERS // len(x)))
         limit, done = 1, False
         while not done and len(watch.history) <= self.max_steps:
