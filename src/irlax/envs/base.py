@@ -9,11 +9,9 @@ from irlax.typing import Array, Bool, Float, PRNGKeyArray
 
 
 class Discrete(eqx.Module):
-    """Actions 0..num−1, of which some may not exist everywhere."""
+    """Actions 0..num−1."""
 
     num: int = eqx.field(static=True)
-    #: A function from an observation to bool[num], the actions that exist there; None if all of them always do.
-    available: Any = None
 
 
 class Box(eqx.Module):

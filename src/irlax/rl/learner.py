@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from irlax.rl.training import Training
 
 #: Numbers to watch, by name.
-Metrics = dict[str, Float[Array, ""]]
+Metrics = dict[str, Float[Array, "..."]]
 
 
 class AbstractAgent(eqx.Module):

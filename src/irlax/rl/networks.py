@@ -14,14 +14,12 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax.envs.base import Box, Discrete
-from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
+from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 Activation = Literal["tanh", "relu"]
 _ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 #: Orthogonal layers keep the size of what passes through them when scaled by this.
 _GAINS = {"tanh": 1.0, "relu": math.sqrt(2.0)}
-#: The logit of an action that does not exist: its probability is zero, and zero times it is still zero.
-NEVER = -1e9
 #: Normalised observations beyond this are cut off: an outlier must not drive a network.
 FARTHEST = 10.0
 LOWEST_LOG_STD, HIGHEST_LOG_STD = -5.0, 2.0
@@ -73,10 +71,13 @@ class Normaliser(eqx.Module):
     @classmethod
     def of(cls, size: int) -> "Normaliser":
         """Before anything was seen: leaves observations as they are."""
-        return cls(jnp.zeros(size, jnp.float32), jnp.ones(size, jnp.float32), jnp.zeros((), jnp.float32))
+        nothing = jnp.zeros(size, jnp.float32)
+        return cls(nothing, nothing, jnp.zeros((), jnp.float32))
 
     def __call__(self, observation: Float[Array, " obs"]) -> Float[Array, " obs"]:
-        scaled = (observation - self.mean) / jnp.sqrt(self.variance + 1e-8)
+        # What never changed is left at its size: divided by a spread of zero it would blow up when it does.
+        spread = jnp.where(self.variance > 0, jnp.sqrt(self.variance + 1e-8), 1.0)
+        scaled = (observation - self.mean) / spread
         return jnp.clip(jax.lax.stop_gradient(scaled), -FARTHEST, FARTHEST)
 
     def update(self, seen: Float[Array, "n obs"]) -> "Normaliser":
@@ -85,9 +86,7 @@ class Normaliser(eqx.Module):
         mean, variance = seen.mean(axis=0), seen.var(axis=0)
         gap = mean - self.mean
         spread = self.variance * self.count + variance * count + gap**2 * self.count * count / total
-        # What never changes is left at its size: divided by its spread of zero it would blow up when it does.
-        variance = jnp.where(spread > 0, spread / total, 1.0)
-        return Normaliser(self.mean + gap * count / total, variance, total)
+        return Normaliser(self.mean + gap * count / total, spread / total, total)
 
 
 class AbstractPolicy(eqx.Module):
@@ -115,16 +114,15 @@ class AbstractPolicy(eqx.Module):
 
 
 class CategoricalPolicy(AbstractPolicy):
-    """π(a|s) = softmax of the network's outputs, over the actions that exist in s."""
+    """π(a|s) = softmax of the network's outputs."""
 
     network: Perceptron
     normaliser: Normaliser
     actions: Discrete
 
     def log_probs(self, observation: Float[Array, " obs"]) -> Float[Array, " A"]:
-        """log π(·|s); about −10⁹ for actions that do not exist."""
-        logits = self.network(self.normaliser(observation))
-        return jax.nn.log_softmax(jnp.where(available(self.actions, observation), logits, NEVER))
+        """log π(·|s)."""
+        return jax.nn.log_softmax(self.network(self.normaliser(observation)))
 
     def sample_and_log_prob(
         self, observation: Float[Array, " obs"], key: PRNGKeyArray
@@ -251,15 +249,10 @@ def with_normaliser(module: Any, normaliser: Normaliser) -> Any:
     return eqx.tree_at(lambda module: module.normaliser, module, normaliser)
 
 
-def available(actions: Discrete, observation: Float[Array, " obs"]) -> Bool[Array, " A"]:
-    """Which actions exist."""
-    return jnp.ones(actions.num, bool) if actions.available is None else actions.available(observation)
-
-
-def uniform_action(actions: Discrete | Box, observation: Float[Array, " obs"], key: PRNGKeyArray) -> Any:
-    """Any action that exists, each as likely as the others."""
+def uniform_action(actions: Discrete | Box, key: PRNGKeyArray) -> Any:
+    """Any action, each as likely as the others."""
     if isinstance(actions, Discrete):
-        return jr.categorical(key, jnp.where(available(actions, observation), 0.0, NEVER))
+        return jr.randint(key, (), 0, actions.num)
     return from_unit(actions, jr.uniform(key, actions.low.shape, minval=-1.0))
 
 

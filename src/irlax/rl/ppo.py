@@ -23,7 +23,7 @@ from irlax.rl.networks import (
     with_network,
     with_normaliser,
 )
-from irlax.rl.rollout import Transition
+from irlax.rl.rollout import Transition, choose_tree
 from irlax.typing import Array, Bool, Float, PRNGKeyArray
 
 #: The weight of a batch's targets in the value's units, once there have been a few.
@@ -65,10 +65,11 @@ class PPO(AbstractLearner):
     length: int = 64
     epochs: int = 4
     minibatches: int = 4
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     gae: float = 0.95
     clip: float = 0.2
     max_gradient: float = 0.5
+    max_kl: float = 0.03
     width: int = 64
     depth: int = 2
     activation: Activation = "tanh"
@@ -84,7 +85,7 @@ class PPO(AbstractLearner):
             raise ValueError(
                 f"`minibatches` must divide num_envs · length = {self.steps_a_round}, but is {self.minibatches}."
             )
-        for name in ("clip", "max_gradient"):
+        for name in ("clip", "max_gradient", "max_kl"):
             checks.positive(name, getattr(self, name))
         if checks.positive("gae", self.gae, zero=True) > 1:
             raise ValueError(f"`gae` must lie in [0, 1], but is {self.gae}.")
@@ -163,28 +164,31 @@ class PPO(AbstractLearner):
         def loss(networks: Any, some: Rows) -> tuple[Float[Array, ""], Metrics]:
             new_policy, new_value = with_network(policy, networks[0]), with_network(value, networks[1])
             log_prob = jax.vmap(new_policy.log_prob)(some.observation, some.action)
-            surrogate = clipped_surrogate(log_prob - some.log_prob, some.advantage, self.clip)
+            # Random actions may be all but impossible for the policy: they do not count, and must not overflow either.
+            log_ratio = jnp.where(some.weight > 0, log_prob - some.log_prob, 0.0)
+            surrogate = clipped_surrogate(log_ratio, some.advantage, self.clip)
             error = (jax.vmap(new_value)(some.observation) - some.target) / new_value.units.scale
             policy_loss = -weighted_moments(surrogate, some.weight)[0]
             value_loss = 0.5 * weighted_moments(error**2, some.weight)[0]
-            log_ratio = log_prob - some.log_prob
-            kl = weighted_moments(jnp.expm1(log_ratio) - log_ratio, some.weight)[0]
+            kl = weighted_moments(jnp.expm1(jnp.clip(log_ratio, -20.0, 20.0)) - log_ratio, some.weight)[0]
             total = policy_loss + value_loss
             return total, {"loss": total, "policy_loss": policy_loss, "value_loss": value_loss, "kl": kl}
 
         def descend(carry: Any, some: Rows) -> tuple[Any, Metrics]:
-            networks, memory = carry
+            networks, memory, near = carry
             gradient, metrics = jax.grad(loss, has_aux=True)(networks, some)
-            update, memory = optimiser.update(gradient, memory, networks)
-            networks = jax.tree.map(lambda weight, change: weight + rate * change, networks, update)
-            return (networks, memory), metrics
+            # Once the policy has moved this far from the one that acted, the rest of the round is waited out.
+            near &= metrics["kl"] <= self.max_kl
+            update, moved = optimiser.update(gradient, memory, networks)
+            networks = jax.tree.map(lambda weight, change: weight + near * rate * change, networks, update)
+            return (networks, choose_tree(near, moved, memory), near), metrics
 
         def epoch(carry: Any, key: PRNGKeyArray) -> tuple[Any, Metrics]:
             order = jr.permutation(key, size).reshape(self.minibatches, -1)
             return jax.lax.scan(descend, carry, jax.tree.map(lambda array: array[order], rows))
 
-        start = ((policy.network, value.network), memory)
-        (networks, memory), metrics = jax.lax.scan(epoch, start, jr.split(key, self.epochs))
+        start = ((policy.network, value.network), memory, jnp.ones((), bool))
+        (networks, memory, _), metrics = jax.lax.scan(epoch, start, jr.split(key, self.epochs))
         metrics = jax.tree.map(jnp.mean, metrics)
         return with_network(policy, networks[0]), with_network(value, networks[1]), memory, metrics
 
@@ -220,7 +224,8 @@ def clipped_surrogate(
     log_ratio: Float[Array, " n"], advantage: Float[Array, " n"], clip: float
 ) -> Float[Array, " n"]:
     """min(ρA, clip(ρ, 1 ± ε)A): no reward for moving further from the policy that acted."""
-    ratio = jnp.exp(log_ratio)
+    # Far beyond any clip; what is larger would overflow.
+    ratio = jnp.exp(jnp.clip(log_ratio, -20.0, 20.0))
     return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage)
 
 

@@ -14,13 +14,11 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax.envs.base import AbstractEnvironment, Box, Discrete
-from irlax.rl.networks import AbstractPolicy, available, uniform_action
+from irlax.rl.networks import AbstractPolicy, uniform_action
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 #: The probability that a random action is held for another step.
 HELD = 0.95
-#: Random steps without end.
-ALWAYS = 2**30
 
 
 class Transition(NamedTuple):
@@ -80,31 +78,27 @@ def choose(
 ) -> tuple[Any, Exploration, Bool[Array, ""]]:
     """An action: the policy's, or a held random one while exploration lasts (always, without a policy)."""
     policy_key, uniform_key, hold_key = jr.split(key, 3)
-    fresh = uniform_action(actions, observation, uniform_key)
-    hold = jr.uniform(hold_key) < HELD
-    if isinstance(actions, Discrete):
-        hold &= available(actions, observation)[exploration.held]
-    held = jnp.where(hold, exploration.held, fresh)
+    held = jnp.where(jr.uniform(hold_key) < HELD, exploration.held, uniform_action(actions, uniform_key))
     explored = exploration.left > 0
     action = held if policy is None else jnp.where(explored, held, policy(observation, policy_key))
     return action, Exploration(exploration.left - 1, held), explored
 
 
 def begin_exploration(
-    actions: Discrete | Box, observation: Float[Array, " obs"], share: float, longest: int, key: PRNGKeyArray
+    actions: Discrete | Box, share: float, longest: int, key: PRNGKeyArray
 ) -> Exploration:
     """For a new episode: with probability `share`, up to `longest` random steps."""
     share_key, length_key, action_key = jr.split(key, 3)
     length = jr.randint(length_key, (), 1, longest + 1)
     left = jnp.where(jr.uniform(share_key) < share, length, 0)
-    return Exploration(left, uniform_action(actions, observation, action_key))
+    return Exploration(left, uniform_action(actions, action_key))
 
 
 def begin(env: AbstractEnvironment, share: float, key: PRNGKeyArray) -> Runner:
     """A new episode."""
     reset_key, explore_key = jr.split(key)
     state, observation = env.reset(reset_key)
-    exploration = begin_exploration(env.actions, observation, share, env.horizon, explore_key)
+    exploration = begin_exploration(env.actions, share, env.horizon, explore_key)
     return Runner(state, observation, exploration, begin_tracking(exploration))
 
 
