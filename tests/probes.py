@@ -26,7 +26,7 @@ class Probe(AbstractEnvironment):
     fixed_horizon: bool = eqx.field(static=True, default=True)
 
     @classmethod
-    def of(cls, always=0.0, seen=0.0, late=0.0, action=0.0, both=0.0, length=1, endless=False):
+    def of(cls, *, always=0.0, seen=0.0, late=0.0, action=0.0, both=0.0, length=1, endless=False):
         pays = np.array([always, seen, late, action, both], np.float32)
         return cls(pays, np.int32(length), np.bool_(endless))
 

@@ -39,11 +39,10 @@ def trained(name, env, scale=1.0, **options):
 
 @on_both
 @pytest.mark.parametrize("endless", [False, True])
-def test_value_of_one_step_that_pays_one(name, endless):
-    """Terminated, it is 1 and an action's entropy; truncated, that goes on for ever."""
-    result = trained(name, Probe.of(always=1.0, endless=endless), scale=2.0 if endless else 1.0)
-    # What follows a truncation is worth what is seen there, the 3 after the step, from where nothing ever started.
-    expected = 1 + np.log(2) + (0.9 * float(result.value(jnp.full(1, 3.0))) if endless else 0.0)
+def test_value_of_steps_that_pay_one(name, endless):
+    """Terminated, it is one step's reward and entropy; truncated, that of infinitely many."""
+    result = trained(name, Probe.of(always=1.0, length=1 + endless, endless=endless), scale=1 + endless)
+    expected = (1 + np.log(2)) / (0.1 if endless else 1)
     assert np.allclose(jax.vmap(result.value)(jnp.array([[-1.0], [1.0]])), expected, rtol=0.03)
 
 

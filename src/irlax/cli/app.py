@@ -14,13 +14,16 @@ import jax
 import typer
 
 from irlax.cli import diagnose as diagnose_command
+from irlax.cli import experts as expert_commands
 from irlax.cli import fit as fit_command
 from irlax.cli import grid as grid_command
 from irlax.cli.describe import description
 from irlax.version import __version__
 
 #: Arguments of Python that have a flag of the same name.
-_FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key"
+_FLAGS = (
+    "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|steps|seeds|out"
+)
 #: What a user's mistake, a package that is not installed, or a problem too large for the machine ends in.
 _MISTAKES = (ValueError, TypeError, OSError, ImportError, OverflowError, MemoryError, jax.errors.JaxRuntimeError)
 
@@ -30,6 +33,12 @@ app.command("diagnose")(diagnose_command.diagnose)
 mdp_app = typer.Typer(name="mdp", help="Make MDP files.")
 mdp_app.command("grid")(grid_command.grid)
 app.add_typer(mdp_app)
+expert_app = typer.Typer(name="expert", help="Train experts.")
+expert_app.command("train")(expert_commands.train)
+app.add_typer(expert_app)
+demos_app = typer.Typer(name="demos", help="Make demonstrations.")
+demos_app.command("collect")(expert_commands.collect)
+app.add_typer(demos_app)
 
 
 @app.callback(invoke_without_command=True)

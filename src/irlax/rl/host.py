@@ -68,14 +68,12 @@ class HostRunner:
         learner = self._learner
         collect_key, learn_key, next_key = jr.split(state.key, 3)
         batch, returns = self._collect(state.policy, learner.length, learner.explore, collect_key)
-        agent, metrics = _learn(learner, state.agent, batch, reward, rate, learn_key)
+        agent, metrics = _learn(learner, state.agent, batch, reward, rate=rate, key=learn_key)
         mean = np.mean(returns) if returns else np.nan
         metrics = {"return": jnp.asarray(mean), "episodes": jnp.asarray(float(len(returns))), **metrics}
         return State(agent, None, next_key, state.steps + learner.steps_a_round), metrics
 
-    def _collect(
-        self, policy: Any, length: int, share: float, key: PRNGKeyArray
-    ) -> tuple[Transition, list[float]]:
+    def _collect(self, policy: Any, length: int, share: float, key: PRNGKeyArray) -> tuple[Transition, list[float]]:
         env, steps, returns = self._env, [], []
         for step_key in jr.split(key, length):
             choice_key, begin_key = jr.split(step_key)
@@ -94,8 +92,9 @@ class HostRunner:
                     np.asarray(action),
                     reward,
                     self._checked(after.final_observation),
-                    *ends,
-                    np.asarray(explored),
+                    terminated=ends[0],
+                    truncated=ends[1],
+                    explored=np.asarray(explored),
                 )
             )
             ended = ends[0] | ends[1]
@@ -129,7 +128,7 @@ class HostRunner:
 
 @eqx.filter_jit
 def _learn(
-    learner: AbstractLearner, agent: Any, batch: Transition, reward: Any, rate: Any, key: PRNGKeyArray
+    learner: AbstractLearner, agent: Any, batch: Transition, reward: Any, *, rate: Any, key: PRNGKeyArray
 ) -> tuple[Any, Metrics]:
     return learner.learn(agent, batch, reward, rate=rate, key=key)
 

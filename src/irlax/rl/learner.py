@@ -27,15 +27,8 @@ if TYPE_CHECKING:
 Metrics = dict[str, Float[Array, "..."]]
 
 
-class AbstractAgent(eqx.Module):
-    """What is learned, with the memory that learning it needs."""
-
-    policy: eqx.AbstractVar[Any]
-    value: eqx.AbstractVar[Any]
-
-
 class State(eqx.Module):
-    """An agent and the environments that it acts in."""
+    """An agent, which has a `policy` and a `value`, and the environments that it acts in."""
 
     agent: Any
     runners: Runner | None

@@ -11,7 +11,7 @@ import optax
 
 from irlax import checks
 from irlax.envs.base import Box, Discrete
-from irlax.rl.learner import AbstractAgent, AbstractLearner, Metrics, check_settings, flat, relabelled
+from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, relabelled
 from irlax.rl.networks import (
     AbstractPolicy,
     Activation,
@@ -30,12 +30,12 @@ from irlax.typing import Array, Bool, Float, PRNGKeyArray
 UNITS_RATE = 0.1
 
 
-class PPOAgent(AbstractAgent):
+class PPOAgent(eqx.Module):
     """A policy, its soft value, and the optimiser's memory."""
 
     policy: AbstractPolicy
     value: Value
-    optimiser: Any
+    memory: Any
     batches: Float[Array, ""]
 
 
@@ -59,14 +59,14 @@ class PPO(AbstractLearner):
     are normalised.
     """
 
-    temperature: float = 0.01
+    temperature: float = 0.1
     discount: float = 0.99
     num_envs: int = 64
     length: int = 64
     epochs: int = 4
     minibatches: int = 4
     learning_rate: float = 3e-3
-    gae: float = 0.95
+    gae: float = 0.9
     clip: float = 0.2
     max_gradient: float = 0.5
     max_kl: float = 0.03
@@ -100,8 +100,8 @@ class PPO(AbstractLearner):
         policy = policy_for(actions, observation_size, **shape, key=policy_key)
         network = Perceptron(observation_size, 1, **shape, key=value_key)
         value = Value(network, Normaliser.of(observation_size), Units.plain())
-        optimiser = self._optimiser().init((policy.network, network))
-        return PPOAgent(policy, value, optimiser, jnp.zeros((), jnp.float32))
+        trained: Any = (policy.network, network)
+        return PPOAgent(policy, value, self._optimiser().init(trained), jnp.zeros((), jnp.float32))
 
     def remember(self, agent: PPOAgent, batch: Transition) -> PPOAgent:
         return agent
@@ -121,12 +121,12 @@ class PPO(AbstractLearner):
         units = agent.value.units.towards(mean, variance, weight)
         network = agent.value.units.convert(agent.value.network, units)
         value = Value(network, agent.value.normaliser, units)
-        policy, value, optimiser, metrics = self._descend(agent.policy, value, agent.optimiser, rows, rate, key)
+        policy, value, memory, metrics = self._descend(agent.policy, value, agent.memory, rows, rate=rate, key=key)
         # Only now: within a batch the statistics stand still, so that probabilities can be compared.
         normaliser = policy.normaliser.update(rows.observation)
         policy, value = with_normaliser(policy, normaliser), with_normaliser(value, normaliser)
         metrics["entropy"] = -weighted_moments(rows.log_prob, rows.weight)[0]
-        return PPOAgent(policy, value, optimiser, agent.batches + 1), metrics
+        return PPOAgent(policy, value, memory, agent.batches + 1), metrics
 
     def _optimiser(self) -> optax.GradientTransformation:
         return optax.chain(
@@ -156,7 +156,7 @@ class PPO(AbstractLearner):
         return Rows(steps.observation, steps.action, log_prob, scaled, advantage + value, weight)
 
     def _descend(
-        self, policy: AbstractPolicy, value: Value, memory: Any, rows: Rows, rate: Any, key: PRNGKeyArray
+        self, policy: AbstractPolicy, value: Value, memory: Any, rows: Rows, *, rate: Any, key: PRNGKeyArray
     ) -> tuple[AbstractPolicy, Value, Any, Metrics]:
         """Several epochs of minibatches, each epoch in an order of its own."""
         optimiser, size = self._optimiser(), self.steps_a_round
@@ -220,9 +220,7 @@ def generalised_advantage(
     return jax.lax.scan(back, jnp.zeros_like(value[0]), (delta, goes_on), reverse=True)[1]
 
 
-def clipped_surrogate(
-    log_ratio: Float[Array, " n"], advantage: Float[Array, " n"], clip: float
-) -> Float[Array, " n"]:
+def clipped_surrogate(log_ratio: Float[Array, " n"], advantage: Float[Array, " n"], clip: float) -> Float[Array, " n"]:
     """min(ρA, clip(ρ, 1 ± ε)A): no reward for moving further from the policy that acted."""
     # Far beyond any clip; what is larger would overflow.
     ratio = jnp.exp(jnp.clip(log_ratio, -20.0, 20.0))

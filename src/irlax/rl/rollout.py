@@ -84,9 +84,7 @@ def choose(
     return action, Exploration(exploration.left - 1, held), explored
 
 
-def begin_exploration(
-    actions: Discrete | Box, share: float, longest: int, key: PRNGKeyArray
-) -> Exploration:
+def begin_exploration(actions: Discrete | Box, share: float, longest: int, key: PRNGKeyArray) -> Exploration:
     """For a new episode: with probability `share`, up to `longest` random steps."""
     share_key, length_key, action_key = jr.split(key, 3)
     length = jr.randint(length_key, (), 1, longest + 1)
@@ -170,5 +168,3 @@ def spread_out(env: AbstractEnvironment, num: int, *, key: PRNGKeyArray) -> Runn
 def choose_tree(condition: Bool[Array, ""], first: Any, second: Any) -> Any:
     """`first` where the condition holds, else `second`, leaf by leaf."""
     return jax.tree.map(lambda one, other: jnp.where(condition, one, other), first, second)
-
-

@@ -12,7 +12,7 @@ import optax
 
 from irlax import checks
 from irlax.envs.base import Box, Discrete
-from irlax.rl.learner import AbstractAgent, AbstractLearner, Metrics, check_settings, flat, relabelled
+from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, relabelled
 from irlax.rl.networks import (
     AbstractPolicy,
     Activation,
@@ -67,10 +67,9 @@ class Critics(eqx.Module):
 
     def in_units(self, units: Units) -> "Critics":
         """The same values in other units."""
-        networks, targets = (
-            tuple(self.units.convert(network, units) for network in pair) for pair in (self.networks, self.targets)
-        )
-        return Critics(networks, targets, units)
+        convert = self.units.convert
+        networks = (convert(self.networks[0], units), convert(self.networks[1], units))
+        return Critics(networks, (convert(self.targets[0], units), convert(self.targets[1], units)), units)
 
 
 class Learned(eqx.Module):
@@ -79,10 +78,11 @@ class Learned(eqx.Module):
     policy: AbstractPolicy
     critics: Critics
     log_temperature: Float[Array, ""]
-    optimisers: tuple[Any, Any, Any]
+    #: The optimisers' memories: of the policy, the critics and the temperature.
+    memories: tuple[Any, ...]
 
 
-class SACAgent(AbstractAgent):
+class SACAgent(eqx.Module):
     """Policy, critics, temperature, and the experience that they learn from."""
 
     learned: Learned
@@ -96,24 +96,26 @@ class SACAgent(AbstractAgent):
     @property
     def value(self) -> "SoftValue":
         """The soft value that the critics give the policy."""
-        return SoftValue(self.policy, self.learned.critics, jnp.exp(self.learned.log_temperature))
+        critics = self.learned.critics
+        return SoftValue(self.policy, critics.networks, critics.units, jnp.exp(self.learned.log_temperature))
 
 
 class SoftValue(eqx.Module):
     """V(s) = E[min Q(s,a) − α log π(a|s)]: a sum over discrete actions, an estimate for others."""
 
     policy: AbstractPolicy
-    critics: Critics
+    networks: tuple[Perceptron, Perceptron]
+    units: Units
     temperature: Float[Array, ""]
 
     def __call__(self, observation: Float[Array, " obs"]) -> Float[Array, ""]:
-        critics = self.critics
-        if isinstance(self.policy, CategoricalPolicy):
-            return soft_value(self.policy, critics.networks, critics.units, self.temperature, observation, jr.key(0))
-        draws = jax.vmap(
-            lambda key: soft_value(self.policy, critics.networks, critics.units, self.temperature, observation, key)
-        )
-        return draws(jr.split(jr.key(0), DRAWS)).mean()
+        keys = jr.split(jr.key(0), 1 if isinstance(self.policy, CategoricalPolicy) else DRAWS)
+        return jax.vmap(lambda key: self.draw(observation, key))(keys).mean()
+
+    def draw(self, observation: Float[Array, " obs"], key: PRNGKeyArray) -> Float[Array, ""]:
+        """The value itself, or one draw of it where actions are continuous."""
+        q, entropy = soft_parts(self.policy, self.networks, self.units, observation, key)
+        return q + self.temperature * entropy
 
 
 class SAC(AbstractLearner):
@@ -170,12 +172,13 @@ class SAC(AbstractLearner):
             outputs, example = actions.num, jnp.zeros((), jnp.int32)
         else:
             inputs, example = observation_size + actions.low.shape[-1], jnp.zeros(actions.low.shape, jnp.float32)
-        networks = tuple(Perceptron(inputs, outputs, **shape, key=key) for key in (first_key, second_key))
+        first, second = (Perceptron(inputs, outputs, **shape, key=key) for key in (first_key, second_key))
         start = 1.0 if self.temperature == "auto" else self.temperature
         log_temperature = jnp.asarray(math.log(start), jnp.float32)
-        trained = (policy.network, networks, log_temperature)
-        optimisers = tuple(self._optimiser().init(part) for part in trained)
-        learned = Learned(policy, Critics(networks, networks, Units.plain()), log_temperature, optimisers)
+        trained: Any = (policy.network, (first, second), log_temperature)
+        memories = tuple(self._optimiser().init(part) for part in trained)
+        critics = Critics((first, second), (first, second), Units.plain())
+        learned = Learned(policy, critics, log_temperature, memories)
         return SACAgent(learned, self._empty(observation_size, example))
 
     def remember(self, agent: SACAgent, batch: Transition) -> SACAgent:
@@ -211,7 +214,7 @@ class SAC(AbstractLearner):
         next_key, policy_key = jr.split(key)
         temperature = jnp.exp(learned.log_temperature)
         critics, critic_memory, critic_loss = self._improve_critics(
-            learned, relabelled(rows, reward), rows, temperature, rate, next_key
+            learned, relabelled(rows, reward), rows, rate, next_key
         )
 
         def policy_loss(network: Perceptron) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -225,8 +228,8 @@ class SAC(AbstractLearner):
             return -(q + temperature * entropy).mean(), entropy.mean()
 
         gradient, entropy = jax.grad(policy_loss, has_aux=True)(learned.policy.network)
-        network, policy_memory = self._descend(gradient, learned.optimisers[0], learned.policy.network, rate)
-        log_temperature, temperature_memory = learned.log_temperature, learned.optimisers[2]
+        network, policy_memory = self._descend(gradient, learned.memories[0], learned.policy.network, rate)
+        log_temperature, temperature_memory = learned.log_temperature, learned.memories[2]
         if self.temperature == "auto":
             surplus = entropy - self._target_entropy(learned.policy)
             log_temperature, temperature_memory = self._descend(surplus, temperature_memory, log_temperature, rate)
@@ -240,16 +243,13 @@ class SAC(AbstractLearner):
         learned: Learned,
         reward: Float[Array, " n"],
         rows: Transition,
-        temperature: Float[Array, ""],
         rate: Any,
         key: PRNGKeyArray,
     ) -> tuple[Critics, Any, Float[Array, ""]]:
         policy, critics = learned.policy, learned.critics
 
-        def ahead(observation: Float[Array, " obs"], key: PRNGKeyArray) -> Float[Array, ""]:
-            return soft_value(policy, critics.targets, critics.units, temperature, observation, key)
-
-        after = jax.vmap(ahead)(rows.next_observation, jr.split(key, self.batch_size))
+        slow = SoftValue(policy, critics.targets, critics.units, jnp.exp(learned.log_temperature))
+        after = jax.vmap(slow.draw)(rows.next_observation, jr.split(key, self.batch_size))
         target = reward + self.discount * jnp.where(rows.terminated, 0.0, after)
         units = critics.units.towards(target.mean(), target.var(), jnp.asarray(UNITS_RATE, jnp.float32))
         critics = critics.in_units(units)
@@ -260,7 +260,7 @@ class SAC(AbstractLearner):
             return ((said(rows.observation, rows.action) - aim[:, None]) ** 2).mean()
 
         worth, gradient = jax.value_and_grad(loss)(critics.networks)
-        networks, memory = self._descend(gradient, learned.optimisers[1], critics.networks, rate)
+        networks, memory = self._descend(gradient, learned.memories[1], critics.networks, rate)
         targets = jax.tree.map(lambda slow, fast: slow + self.tau * (fast - slow), critics.targets, networks)
         return Critics(networks, targets, units), memory, worth
 
@@ -320,16 +320,3 @@ def soft_parts(
     action, log_prob = policy.sample_and_log_prob(observation, key)
     least = jnp.minimum(*(action_value(policy, network, observation, action) for network in networks))
     return units.mean + units.scale * least, -log_prob
-
-
-def soft_value(
-    policy: AbstractPolicy,
-    networks: tuple[Perceptron, Perceptron],
-    units: Units,
-    temperature: Float[Array, ""],
-    observation: Float[Array, " obs"],
-    key: PRNGKeyArray,
-) -> Float[Array, ""]:
-    """E[min Q(s,a) − α log π(a|s)]."""
-    q, entropy = soft_parts(policy, networks, units, observation, key)
-    return q + temperature * entropy

@@ -262,7 +262,7 @@ class _Folder:
         different = [name for name in wanted if found.get(name) != wanted[name]]
         if different:
             raise ValueError(
-                f"{self.path} holds a run with another {' and '.join(different)}; going on with it would be a different "
+                f"{self.path} holds a run with another {' and '.join(different)}: to go on would be a different "
                 f"experiment. Use the same arguments, or another folder."
             )
 
