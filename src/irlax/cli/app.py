@@ -21,9 +21,7 @@ from irlax.cli.describe import description
 from irlax.version import __version__
 
 #: Arguments of Python that have a flag of the same name.
-_FLAGS = (
-    "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|steps|seeds|out"
-)
+_FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|out"
 #: What a user's mistake, a package that is not installed, or a problem too large for the machine ends in.
 _MISTAKES = (ValueError, TypeError, OSError, ImportError, OverflowError, MemoryError, jax.errors.JaxRuntimeError)
 
@@ -133,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def say(message: str) -> None:
     """One line on standard error, with flags in place of Python's arguments."""
-    line = re.sub(rf"`({_FLAGS})=`", r"--\1", message)
+    line = re.sub(rf"`({_FLAGS})=`", r"--\1", message).replace("`resume=True`", "--resume")
     line = re.sub(rf"`?\b({_FLAGS})=(['\"]?)([\w.-]+)\2`?", r"--\1 \3", line).replace("--next_state", "--next-state")
     print(f"irlax: {' '.join(line.split())}", file=sys.stderr)
 
