@@ -30,7 +30,7 @@ VISITED = 0.01
 STEPS = {"PPO": 1_500_000, "SAC": 150_000}
 LEARNERS = {
     "PPO": PPO(temperature=1.0, discount=DISCOUNT),
-    "SAC": SAC(temperature=1.0, discount=DISCOUNT, tau=0.02),
+    "SAC": SAC(temperature=1.0, discount=DISCOUNT),
 }
 
 

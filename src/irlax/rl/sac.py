@@ -124,28 +124,29 @@ class SAC(AbstractLearner):
     $$Q(s,a) \leftarrow r + \gamma\,\mathbb{E}_{a'\sim\pi}[\min_i \bar Q_i(s',a') - \alpha\log\pi(a'|s')], \quad
       \min_\pi \mathbb{E}_s \mathbb{E}_{a\sim\pi}[\alpha\log\pi(a|s) - \min_i Q_i(s,a)]$$
 
-    Expectations over discrete actions are sums. `temperature` is α: 1 is the Primer's model of a demonstrator;
-    "auto" tunes it until the policy has `target_entropy`, by default a fifth of log A for discrete actions and −1
-    for each continuous coordinate of a box scaled to [−1, 1]. The memory begins with `warmup` random steps.
+    Expectations over discrete actions are sums. `temperature` is α: 1 is the Primer's model of a demonstrator, the
+    default is for an expert, and "auto" tunes it until the policy has `target_entropy`, by default about a third of
+    log A for discrete actions and −1 for each continuous coordinate of a box scaled to [−1, 1]. The memory begins with
+    `warmup` random steps.
     """
 
-    temperature: float | Literal["auto"] = "auto"
+    temperature: float | Literal["auto"] = 0.1
     target_entropy: float | None = None
     discount: float = 0.99
     num_envs: int = 16
     length: int = 8
-    updates: int = 32
+    updates: int = 64
     batch_size: int = 256
     capacity: int = 200_000
     warmup: int = 10_000
     learning_rate: float = 1e-3
-    tau: float = 0.005
+    tau: float = 0.02
     width: int = 64
     depth: int = 2
     activation: Activation = "relu"
     explore: float = 0.1
     anneal: bool = True
-    steps: int = 200_000
+    steps: int = 150_000
 
     def __check_init__(self) -> None:
         check_settings(self)
@@ -276,7 +277,7 @@ class SAC(AbstractLearner):
             return self.target_entropy
         if isinstance(policy, SquashedGaussianPolicy):
             return log_half_width(policy.actions) - policy.actions.low.shape[-1]
-        return 0.2 * math.log(max(policy.actions.num, 1))
+        return 0.35 * math.log(max(policy.actions.num, 1))
 
     def _empty(self, observation_size: int, action: Array) -> Buffer:
         capacity = self.steps_a_round * math.ceil(self.capacity / self.steps_a_round)
