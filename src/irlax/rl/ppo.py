@@ -66,7 +66,7 @@ class PPO(AbstractLearner):
     epochs: int = 4
     minibatches: int = 4
     learning_rate: float = 3e-3
-    gae: float = 0.9
+    gae: float = 0.95
     clip: float = 0.2
     max_gradient: float = 0.5
     max_kl: float = 0.03
