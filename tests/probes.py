@@ -120,7 +120,7 @@ class HostStep(NamedTuple):
 
 
 class HostBandit:
-    """Two actions, of which the second pays 2, on the host; episodes of `horizon` steps are truncated."""
+    """Two actions, of which the second pays 2, on the host; ±1 is seen in turns; episodes are truncated."""
 
     observation_size = 1
     actions = Discrete(2)
@@ -131,10 +131,10 @@ class HostBandit:
 
     def reset(self, seed):
         self.time = 0
-        return np.zeros((self.num_envs, 1))
+        return np.ones((self.num_envs, 1))
 
     def step(self, actions):
         self.time += 1
         last = np.full(self.num_envs, self.time % self.horizon == 0)
-        seen = np.full((self.num_envs, 1), np.nan if self.time == self.poison_at else 0.0)
+        seen = np.full((self.num_envs, 1), np.nan if self.time == self.poison_at else (-1.0) ** self.time)
         return HostStep(seen, seen, 2.0 * actions, np.zeros(self.num_envs, bool), last)
