@@ -3,7 +3,7 @@
 Start with an `MDP`, plan in it with `soft_plan`, and read `README.md` for the rest.
 """
 
-from irlax import datasets, envs
+from irlax import datasets, envs, rl
 from irlax.analysis import (
     epic_distance,
     identify,
@@ -128,6 +128,7 @@ __all__ = [
     "predictive_policy",
     "read_demos",
     "regret",
+    "rl",
     "rollout",
     "same_hard_policy",
     "same_soft_policy",

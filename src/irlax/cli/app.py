@@ -14,13 +14,14 @@ import jax
 import typer
 
 from irlax.cli import diagnose as diagnose_command
+from irlax.cli import experts as expert_commands
 from irlax.cli import fit as fit_command
 from irlax.cli import grid as grid_command
 from irlax.cli.describe import description
 from irlax.version import __version__
 
 #: Arguments of Python that have a flag of the same name.
-_FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key"
+_FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|out"
 #: What a user's mistake, a package that is not installed, or a problem too large for the machine ends in.
 _MISTAKES = (ValueError, TypeError, OSError, ImportError, OverflowError, MemoryError, jax.errors.JaxRuntimeError)
 
@@ -30,6 +31,12 @@ app.command("diagnose")(diagnose_command.diagnose)
 mdp_app = typer.Typer(name="mdp", help="Make MDP files.")
 mdp_app.command("grid")(grid_command.grid)
 app.add_typer(mdp_app)
+expert_app = typer.Typer(name="expert", help="Train experts.")
+expert_app.command("train")(expert_commands.train)
+app.add_typer(expert_app)
+demos_app = typer.Typer(name="demos", help="Make demonstrations.")
+demos_app.command("collect")(expert_commands.collect)
+app.add_typer(demos_app)
 
 
 @app.callback(invoke_without_command=True)
@@ -124,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def say(message: str) -> None:
     """One line on standard error, with flags in place of Python's arguments."""
-    line = re.sub(rf"`({_FLAGS})=`", r"--\1", message)
+    line = re.sub(rf"`({_FLAGS})=`", r"--\1", message).replace("`resume=True`", "--resume")
     line = re.sub(rf"`?\b({_FLAGS})=(['\"]?)([\w.-]+)\2`?", r"--\1 \3", line).replace("--next_state", "--next-state")
     print(f"irlax: {' '.join(line.split())}", file=sys.stderr)
 

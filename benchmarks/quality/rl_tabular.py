@@ -1,0 +1,95 @@
+"""PPO and SAC against exact planning: six tabular MDPs at temperature 1.
+
+The learners see one-hot observations of sampled steps; `soft_plan` sees the MDP. Compared are the policies, by total
+variation, in the states that the soft-optimal policy visits (discounted share of visits above 1%), and the values.
+Actions that do not exist in a state do there what the first one does (`irlax.envs.complete`), for both sides alike.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from benchmarks.record import RESULTS, provenance, write
+
+import irlax as ix
+from irlax.rl import PPO, SAC
+
+#: Steps after which an episode is cut off; values are bootstrapped there, so the horizon is infinite to the learners.
+HORIZON = 50
+DISCOUNT = 0.9
+VISITED = 0.01
+STEPS = {"PPO": 4_000_000, "SAC": 300_000}
+#: Half of the episodes begin at random, since the goal of the cliff is far from where a soft-optimal walker strolls.
+LEARNERS = {
+    "PPO": PPO(temperature=1.0, discount=DISCOUNT, explore=0.5, gae=0.8),
+    "SAC": SAC(temperature=1.0, discount=DISCOUNT, explore=0.5),
+}
+
+
+def problems() -> dict[str, Any]:
+    """MDPs with a reward each."""
+    room = ["S...", ".#X.", "...G"]
+    return {
+        "RiskyPath": ix.envs.RiskyPath(discount=DISCOUNT),
+        "grid": ix.envs.Gridworld(room, slip=0.1, discount=DISCOUNT),
+        "cliff": ix.envs.cliff(discount=DISCOUNT),
+        **{f"random {seed}": ix.envs.RandomMDP(8, 3, branching=3, discount=DISCOUNT, seed=seed) for seed in range(3)},
+    }
+
+
+def compare(name: str, problem: Any, seed: int) -> list[dict[str, Any]]:
+    """Both learners on one problem."""
+    mdp, reward = ix.envs.complete(problem.mdp, problem.reward)
+    plan = ix.soft_plan(mdp, reward)
+    visits = np.asarray(ix.visits(mdp, plan)).sum(axis=1)
+    visited = visits / visits.sum() > VISITED
+    env = ix.envs.Tabular(mdp, reward, horizon=HORIZON)
+    rows = []
+    for learner, settings in LEARNERS.items():
+        began = time.perf_counter()
+        result = settings.train(env, key=jr.key(seed), steps=STEPS[learner], shown=False)
+        everywhere = jnp.eye(mdp.num_states)
+        policy = np.exp(jax.vmap(result.policy.log_probs)(everywhere))
+        value = np.asarray(jax.vmap(result.value)(everywhere))
+        variation = 0.5 * np.abs(policy - plan.policy).sum(axis=1)[visited]
+        rows.append(
+            {
+                "problem": name,
+                "learner": learner,
+                "seed": seed,
+                "states_visited": int(visited.sum()),
+                "largest_total_variation": float(variation.max()),
+                "mean_total_variation": float(variation.mean()),
+                "largest_value_error": float(np.abs(value - plan.value)[visited].max()),
+                "seconds": round(time.perf_counter() - began, 1),
+            }
+        )
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS / "rl_tabular.json")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", help="names of problems; all if left out")
+    options = parser.parse_args()
+    chosen = {name: problem for name, problem in problems().items() if not options.only or name in options.only}
+    rows = [row for name, problem in chosen.items() for row in compare(name, problem, options.seed)]
+    result = {
+        **provenance("benchmarks.quality.rl_tabular", "irlax", "jax"),
+        "settings": {"discount": DISCOUNT, "temperature": 1, "horizon": HORIZON, "steps": STEPS},
+        "figures": rows,
+    }
+    write(options.out, result)
+    print(f"Wrote {options.out}.", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+"""Soft actor-critic, off-policy: experience is kept, and rewarded anew whenever it is used."""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import optax
+
+from irlax import checks
+from irlax.envs.base import Box, Discrete
+from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, relabelled
+from irlax.rl.networks import (
+    AbstractPolicy,
+    Activation,
+    CategoricalPolicy,
+    Perceptron,
+    SquashedGaussianPolicy,
+    Units,
+    log_half_width,
+    policy_for,
+    to_unit,
+    with_network,
+    with_normaliser,
+)
+from irlax.rl.rollout import Transition
+from irlax.typing import Array, Float, Int, PRNGKeyArray
+
+#: The weight of a batch's targets in the critics' units.
+UNITS_RATE = 0.01
+#: Draws of an action from which the soft value is estimated where it is not a sum.
+DRAWS = 64
+
+
+class Buffer(eqx.Module):
+    """The last transitions, as a ring."""
+
+    rows: Transition
+    position: Int[Array, ""]
+    filled: Int[Array, ""]
+
+    def add(self, new: Transition) -> "Buffer":
+        """With further rows in place of the oldest; the ring's size is a multiple of their number."""
+        num, capacity = len(new.reward), len(self.rows.reward)
+        rows = jax.tree.map(
+            lambda ring, some: jax.lax.dynamic_update_slice_in_dim(ring, some.astype(ring.dtype), self.position, 0),
+            self.rows,
+            new,
+        )
+        return Buffer(rows, (self.position + num) % capacity, jnp.minimum(self.filled + num, capacity))
+
+    def sample(self, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Transition:
+        """Rows at random."""
+        chosen = jr.randint(key, shape, 0, self.filled)
+        return jax.tree.map(lambda ring: ring[chosen], self.rows)
+
+
+class Critics(eqx.Module):
+    """Two action values, of which the smaller is believed (Fujimoto et al. 2018), and slow copies of both."""
+
+    networks: tuple[Perceptron, Perceptron]
+    targets: tuple[Perceptron, Perceptron]
+    units: Units
+
+    def in_units(self, units: Units) -> "Critics":
+        """The same values in other units."""
+        convert = self.units.convert
+        networks = (convert(self.networks[0], units), convert(self.networks[1], units))
+        return Critics(networks, (convert(self.targets[0], units), convert(self.targets[1], units)), units)
+
+
+class Learned(eqx.Module):
+    """What a gradient step changes."""
+
+    policy: AbstractPolicy
+    critics: Critics
+    log_temperature: Float[Array, ""]
+    #: The optimisers' memories: of the policy, the critics and the temperature.
+    memories: tuple[Any, ...]
+
+
+class SACAgent(eqx.Module):
+    """Policy, critics, temperature, and the experience that they learn from."""
+
+    learned: Learned
+    buffer: Buffer
+
+    @property
+    def policy(self) -> AbstractPolicy:
+        """The current policy."""
+        return self.learned.policy
+
+    @property
+    def value(self) -> "SoftValue":
+        """The soft value that the critics give the policy."""
+        critics = self.learned.critics
+        return SoftValue(self.policy, critics.networks, critics.units, jnp.exp(self.learned.log_temperature))
+
+
+class SoftValue(eqx.Module):
+    """V(s) = E[min Q(s,a) − α log π(a|s)]: a sum over discrete actions, an estimate for others."""
+
+    policy: AbstractPolicy
+    networks: tuple[Perceptron, Perceptron]
+    units: Units
+    temperature: Float[Array, ""]
+
+    def __call__(self, observation: Float[Array, " obs"]) -> Float[Array, ""]:
+        keys = jr.split(jr.key(0), 1 if isinstance(self.policy, CategoricalPolicy) else DRAWS)
+        return jax.vmap(lambda key: self.draw(observation, key))(keys).mean()
+
+    def draw(self, observation: Float[Array, " obs"], key: PRNGKeyArray) -> Float[Array, ""]:
+        """The value itself, or one draw of it where actions are continuous."""
+        q, entropy = soft_parts(self.policy, self.networks, self.units, observation, key)
+        return q + self.temperature * entropy
+
+
+class SAC(AbstractLearner):
+    r"""Soft actor-critic (Haarnoja et al. 2018), for continuous and for discrete actions (Christodoulou 2019).
+
+    $$Q(s,a) \leftarrow r + \gamma\,\mathbb{E}_{a'\sim\pi}[\min_i \bar Q_i(s',a') - \alpha\log\pi(a'|s')], \quad
+      \min_\pi \mathbb{E}_s \mathbb{E}_{a\sim\pi}[\alpha\log\pi(a|s) - \min_i Q_i(s,a)]$$
+
+    Expectations over discrete actions are sums. `temperature` is α: 1 is the Primer's model of a demonstrator, the
+    default is for an expert, and "auto" tunes it until the policy has `target_entropy`, by default about a third of
+    log A for discrete actions and −1 for each continuous coordinate of a box scaled to [−1, 1]. The memory begins with
+    `warmup` random steps.
+    """
+
+    temperature: float | Literal["auto"] = 0.1
+    target_entropy: float | None = None
+    discount: float = 0.99
+    num_envs: int = 16
+    length: int = 8
+    updates: int = 64
+    batch_size: int = 256
+    capacity: int = 200_000
+    warmup: int = 10_000
+    learning_rate: float = 1e-3
+    tau: float = 0.02
+    width: int = 64
+    depth: int = 2
+    activation: Activation = "relu"
+    explore: float = 0.1
+    anneal: bool = True
+    steps: int = 150_000
+
+    def __check_init__(self) -> None:
+        check_settings(self)
+        if self.temperature != "auto":
+            checks.positive("temperature", self.temperature)
+        for name in ("updates", "batch_size", "capacity", "warmup"):
+            checks.count(name, getattr(self, name))
+        if checks.positive("tau", self.tau) > 1:
+            raise ValueError(f"`tau` must lie in (0, 1], but is {self.tau}.")
+        if self.capacity < self.warmup_steps:
+            raise ValueError(f"`capacity` must hold the {self.warmup_steps} random steps, but is {self.capacity}.")
+
+    @property
+    def warmup_length(self) -> int:
+        # Whole rounds: the ring is written a round at a time.
+        return self.length * math.ceil(self.warmup / self.steps_a_round)
+
+    def begin(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> SACAgent:
+        policy_key, first_key, second_key = jr.split(key, 3)
+        shape: Any = {"width": self.width, "depth": self.depth, "activation": self.activation}
+        policy = policy_for(actions, observation_size, **shape, key=policy_key)
+        inputs, outputs = observation_size, 1
+        if isinstance(actions, Discrete):
+            outputs, example = actions.num, jnp.zeros((), jnp.int32)
+        else:
+            inputs, example = observation_size + actions.low.shape[-1], jnp.zeros(actions.low.shape, jnp.float32)
+        first, second = (Perceptron(inputs, outputs, **shape, key=key) for key in (first_key, second_key))
+        start = 1.0 if self.temperature == "auto" else self.temperature
+        log_temperature = jnp.asarray(math.log(start), jnp.float32)
+        trained: Any = (policy.network, (first, second), log_temperature)
+        memories = tuple(self._optimiser().init(part) for part in trained)
+        critics = Critics((first, second), (first, second), Units.plain())
+        learned = Learned(policy, critics, log_temperature, memories)
+        return SACAgent(learned, self._empty(observation_size, example))
+
+    def remember(self, agent: SACAgent, batch: Transition) -> SACAgent:
+        rows = flat(batch)
+        policy = agent.policy
+        policy = with_normaliser(policy, policy.normaliser.update(rows.observation))
+        learned = eqx.tree_at(lambda learned: learned.policy, agent.learned, policy)
+        return SACAgent(learned, agent.buffer.add(rows))
+
+    def learn(
+        self,
+        agent: SACAgent,
+        batch: Transition,
+        reward: Callable[..., Any] | None,
+        *,
+        rate: Any,
+        key: PRNGKeyArray,
+    ) -> tuple[SACAgent, Metrics]:
+        sample_key, update_key = jr.split(key)
+        agent = self.remember(agent, batch)
+        samples = agent.buffer.sample((self.updates, self.batch_size), key=sample_key)
+
+        def update(learned: Learned, now: tuple[Transition, PRNGKeyArray]) -> tuple[Learned, Metrics]:
+            return self._update(learned, now[0], reward, rate, now[1])
+
+        learned, metrics = jax.lax.scan(update, agent.learned, (samples, jr.split(update_key, self.updates)))
+        return SACAgent(learned, agent.buffer), jax.tree.map(jnp.mean, metrics)
+
+    def _update(
+        self, learned: Learned, rows: Transition, reward: Callable[..., Any] | None, rate: Any, key: PRNGKeyArray
+    ) -> tuple[Learned, Metrics]:
+        """One step for the critics, then one for the policy, then one for the temperature."""
+        next_key, policy_key = jr.split(key)
+        temperature = jnp.exp(learned.log_temperature)
+        critics, critic_memory, critic_loss = self._improve_critics(
+            learned, relabelled(rows, reward), rows, rate, next_key
+        )
+
+        def policy_loss(network: Perceptron) -> tuple[Float[Array, ""], Float[Array, ""]]:
+            policy = with_network(learned.policy, network)
+            keys = jr.split(policy_key, self.batch_size)
+
+            def one(observation: Float[Array, " obs"], key: PRNGKeyArray) -> tuple[Array, Array]:
+                return soft_parts(policy, critics.networks, critics.units, observation, key)
+
+            q, entropy = jax.vmap(one)(rows.observation, keys)
+            return -(q + temperature * entropy).mean(), entropy.mean()
+
+        gradient, entropy = jax.grad(policy_loss, has_aux=True)(learned.policy.network)
+        network, policy_memory = self._descend(gradient, learned.memories[0], learned.policy.network, rate)
+        log_temperature, temperature_memory = learned.log_temperature, learned.memories[2]
+        if self.temperature == "auto":
+            surplus = entropy - self._target_entropy(learned.policy)
+            log_temperature, temperature_memory = self._descend(surplus, temperature_memory, log_temperature, rate)
+        memories = (policy_memory, critic_memory, temperature_memory)
+        policy = with_network(learned.policy, network)
+        metrics = {"loss": critic_loss, "entropy": entropy, "temperature": temperature}
+        return Learned(policy, critics, log_temperature, memories), metrics
+
+    def _improve_critics(
+        self,
+        learned: Learned,
+        reward: Float[Array, " n"],
+        rows: Transition,
+        rate: Any,
+        key: PRNGKeyArray,
+    ) -> tuple[Critics, Any, Float[Array, ""]]:
+        policy, critics = learned.policy, learned.critics
+
+        slow = SoftValue(policy, critics.targets, critics.units, jnp.exp(learned.log_temperature))
+        after = jax.vmap(slow.draw)(rows.next_observation, jr.split(key, self.batch_size))
+        target = reward + self.discount * jnp.where(rows.terminated, 0.0, after)
+        units = critics.units.towards(target.mean(), target.var(), jnp.asarray(UNITS_RATE, jnp.float32))
+        critics = critics.in_units(units)
+        aim = (target - units.mean) / units.scale
+
+        def loss(networks: tuple[Perceptron, Perceptron]) -> Float[Array, ""]:
+            said = jax.vmap(lambda s, a: jnp.stack([action_value(policy, net, s, a) for net in networks]))
+            return ((said(rows.observation, rows.action) - aim[:, None]) ** 2).mean()
+
+        worth, gradient = jax.value_and_grad(loss)(critics.networks)
+        networks, memory = self._descend(gradient, learned.memories[1], critics.networks, rate)
+        targets = jax.tree.map(lambda slow, fast: slow + self.tau * (fast - slow), critics.targets, networks)
+        return Critics(networks, targets, units), memory, worth
+
+    def _descend(self, gradient: Any, memory: Any, weights: Any, rate: Any) -> tuple[Any, Any]:
+        update, memory = self._optimiser().update(gradient, memory, weights)
+        return jax.tree.map(lambda weight, change: weight + rate * change, weights, update), memory
+
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(self.learning_rate)
+
+    def _target_entropy(self, policy: AbstractPolicy) -> Any:
+        if self.target_entropy is not None:
+            return self.target_entropy
+        if isinstance(policy, SquashedGaussianPolicy):
+            return log_half_width(policy.actions) - policy.actions.low.shape[-1]
+        return 0.35 * math.log(max(policy.actions.num, 1))
+
+    def _empty(self, observation_size: int, action: Array) -> Buffer:
+        capacity = self.steps_a_round * math.ceil(self.capacity / self.steps_a_round)
+        observations = jnp.zeros((capacity, observation_size), jnp.float32)
+        flags = jnp.zeros(capacity, bool)
+        rows = Transition(
+            observation=observations,
+            action=jnp.zeros((capacity, *action.shape), action.dtype),
+            reward=jnp.zeros(capacity, jnp.float32),
+            next_observation=observations,
+            terminated=flags,
+            truncated=flags,
+            explored=flags,
+        )
+        return Buffer(rows, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+
+
+def action_value(
+    policy: AbstractPolicy, network: Perceptron, observation: Float[Array, " obs"], action: Any
+) -> Float[Array, ""]:
+    """What one critic says of an action, in its own units."""
+    seen = policy.normaliser(observation)
+    if isinstance(policy.actions, Discrete):
+        return network(seen)[action]
+    return network(jnp.concatenate([seen, to_unit(policy.actions, action)]))[0]
+
+
+def soft_parts(
+    policy: AbstractPolicy,
+    networks: tuple[Perceptron, Perceptron],
+    units: Units,
+    observation: Float[Array, " obs"],
+    key: PRNGKeyArray,
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """E[min Q(s,a)] and E[−log π(a|s)] under the policy: exactly, or by one draw where actions are continuous."""
+    if isinstance(policy, CategoricalPolicy):
+        log_probs = policy.log_probs(observation)
+        seen, probs = policy.normaliser(observation), jnp.exp(log_probs)
+        least = jnp.minimum(*(network(seen) for network in networks))
+        return probs @ (units.mean + units.scale * least), -probs @ log_probs
+    action, log_prob = policy.sample_and_log_prob(observation, key)
+    least = jnp.minimum(*(action_value(policy, network, observation, action) for network in networks))
+    return units.mean + units.scale * least, -log_prob

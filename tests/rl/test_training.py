@@ -1,0 +1,152 @@
+"""Training is watched, and a killed run goes on as if nothing had happened."""
+
+import json
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from irlax.rl import load_policy, save_policy
+from irlax.rl.files import read_policy
+from irlax.rl.networks import policy_for
+from tests.probes import HostBandit, NormalBandit, Probe
+from tests.rl.test_learners import LEARNERS, SMALL_PPO, on_both
+
+ENV = Probe.of(both=2.0)
+
+
+class KilledError(Exception):
+    pass
+
+
+def killer(at):
+    def callback(line):
+        if line["steps"] >= at:
+            raise KilledError
+
+    return callback
+
+
+def leaves(tree):
+    return [
+        jr.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf for leaf in jax.tree.leaves(tree)
+    ]
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+@on_both
+def test_a_killed_run_ends_bit_for_bit_as_one_that_was_not(name, tmp_path):
+    learner = LEARNERS[name][0]
+    steps = learner.warmup_steps + 10 * learner.steps_a_round
+    arguments = {"key": jr.key(7), "steps": steps, "checkpoint_every": 0.0}
+    whole = learner.train(ENV, out=tmp_path / "whole", **arguments)
+    with pytest.raises(KilledError):
+        learner.train(ENV, out=tmp_path / "cut", callback=killer(steps - 5 * learner.steps_a_round), **arguments)
+    # As if the kill had come between the log and the checkpoint.
+    with (tmp_path / "cut" / "log.jsonl").open("a") as file:
+        file.write('{"steps": 1}\n{"ste')
+    resumed = learner.train(ENV, out=tmp_path / "cut", resume=True, **arguments)
+    for one, other in zip(leaves(whole.state), leaves(resumed.state), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(whole.returns, resumed.returns)
+    timeless = [[{**line, "steps_per_second": 0} for line in lines(tmp_path / run)] for run in ("whole", "cut")]
+    assert timeless[0] == timeless[1] and len(timeless[0]) == 10
+    assert {"steps", "steps_per_second", "return", "loss", "entropy"} <= set(timeless[0][0])
+
+
+def test_a_run_is_neither_overwritten_nor_mixed_with_another(tmp_path):
+    arguments = {"key": jr.key(0), "steps": 512, "out": tmp_path / "run"}
+    SMALL_PPO.train(ENV, **arguments)
+    before = (tmp_path / "run" / "checkpoint.eqx").read_bytes()
+    with pytest.raises(FileExistsError, match="resume"):
+        SMALL_PPO.train(ENV, **arguments)
+    with pytest.raises(ValueError, match="another key"):
+        SMALL_PPO.train(ENV, **{**arguments, "key": jr.key(1)}, resume=True)
+    with pytest.raises(ValueError, match="another settings"):
+        eqx.tree_at(lambda ppo: ppo.clip, SMALL_PPO, 0.3).train(ENV, **arguments, resume=True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="folder"):
+        SMALL_PPO.train(ENV, **{**arguments, "out": tmp_path / "file"})
+    assert (tmp_path / "run" / "checkpoint.eqx").read_bytes() == before
+    (tmp_path / "run" / "checkpoint.eqx").write_bytes(before[:-10])
+    with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
+        SMALL_PPO.train(ENV, **arguments, resume=True)
+
+
+def test_a_policy_on_disk_is_the_policy(tmp_path):
+    trained = SMALL_PPO.train(ENV, key=jr.key(0), steps=512, out=tmp_path / "run")
+    loaded, about = read_policy(tmp_path / "run")
+    seen, action = jnp.array([1.0]), jnp.asarray(1)
+    assert loaded.log_prob(seen, action) == trained.policy.log_prob(seen, action)
+    assert about["learner"] == "PPO" and about["environment"] == "Probe"
+    box = policy_for(NormalBandit().actions, 1, width=4, depth=2, activation="relu", key=jr.key(0))
+    save_policy(tmp_path / "box.eqx", box)
+    again = load_policy(tmp_path / "box.eqx")
+    assert again.log_prob(seen, jnp.array([0.5])) == box.log_prob(seen, jnp.array([0.5]))
+    assert eqx.tree_equal(again, box)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda whole: b"", "policy"),
+        (lambda whole: whole[:-5], "policy"),
+        (lambda whole: whole + b"x", "longer"),
+        (lambda whole: whole.replace(b"irlax-policy-1", b"irlax-policy-9"), "format"),
+        (lambda whole: whole.replace(b'"width": 4', b'"width": 4000000'), "does not fit"),
+        (lambda whole: whole.replace(b'"depth": 1', b'"depth": "1"'), "'depth'"),
+        (lambda whole: whole.replace(b'"tanh"', b'"sine"'), "activation"),
+    ],
+)
+def test_a_damaged_policy_is_a_value_error(tmp_path, damage, message):
+    path = tmp_path / "policy.eqx"
+    save_policy(path, policy_for(ENV.actions, 1, width=4, depth=1, activation="tanh", key=jr.key(0)))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises((ValueError, TypeError), match=message):
+        load_policy(path)
+
+
+@on_both
+def test_the_host_steps_and_jax_learns(name, tmp_path):
+    learner = LEARNERS[name][0]
+    steps = learner.warmup_steps + (40 if name == "PPO" else 100) * learner.steps_a_round
+    result = learner.train(HostBandit(16), key=jr.key(0), steps=steps, out=tmp_path / "run")
+    # Two actions, worth 0 and 2: the softmax of the difference, and five steps of it.
+    share = 1 / (1 + np.exp(-2))
+    assert abs(np.exp(result.policy.log_prob(jnp.ones(1), jnp.asarray(1))) - share) < 0.05
+    assert abs(result.final_return - 10 * share) < 1
+    with pytest.raises(ValueError, match="num_envs=16"):
+        learner.train(HostBandit(3), key=jr.key(0))
+    with pytest.raises(ValueError, match="Train one by one"):
+        learner.train(HostBandit(16), key=jr.key(0), seeds=2)
+
+
+def test_the_host_goes_on_from_a_checkpoint_and_loses_nothing_to_a_bad_observation(tmp_path):
+    arguments = {"key": jr.key(0), "steps": 20 * SMALL_PPO.steps_a_round, "out": tmp_path, "checkpoint_every": 0.0}
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        SMALL_PPO.train(HostBandit(16, poison_at=10 * SMALL_PPO.length + 3), **arguments)
+    assert len(lines(tmp_path)) == 10
+    result = SMALL_PPO.train(HostBandit(16), **arguments, resume=True)
+    assert len(result.steps) == 20 and result.steps[-1] == arguments["steps"]
+
+
+class Broken(eqx.Module):
+    def __call__(self, observation, action, next_observation):
+        return jnp.where(action == 1, jnp.nan, 0.0)
+
+
+def test_what_is_not_finite_stops_training_with_a_reason():
+    with pytest.raises(FloatingPointError, match="NaN or infinite after"):
+        SMALL_PPO.train(ENV, key=jr.key(0), steps=512, reward=Broken())
+
+
+def test_tensorboard_is_behind_an_extra(tmp_path):
+    pytest.importorskip("tensorboard", reason="the extra `tracking` is not installed")
+    SMALL_PPO.train(ENV, key=jr.key(0), steps=512, out=tmp_path, tensorboard=True)
+    assert list(tmp_path.glob("events.out.tfevents.*"))
