@@ -1,5 +1,8 @@
 """Shape annotations are enforced in every test: the hook must be in place before irlax is first imported."""
 
+from pathlib import Path
+
+import jax
 import jaxtyping
 import pytest
 
@@ -13,6 +16,19 @@ def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import LoadFileScheduling
 
     return LoadFileScheduling(config, log)
+
+
+#: Every compiled program holds memory mappings. Linux allows a process 65,530 of them; beyond that XLA crashes.
+MANY_MAPPINGS = 30_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _room_for_what_is_compiled_next():
+    """After a file, forget what was compiled, if that is very much."""
+    yield
+    mappings = Path("/proc/self/maps")
+    if mappings.exists() and mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:
+        jax.clear_caches()
 
 
 @pytest.fixture

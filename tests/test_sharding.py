@@ -19,6 +19,8 @@ for options in (dict(discount=0.9, horizon=6), dict(discount=0.9)):
     one, four = ix.soft_plan(alone, reward), ix.soft_plan(spread, reward)
     assert np.abs(one.value - four.value).max() < 1e-10
     assert np.abs(ix.visits(alone, one) - ix.visits(spread, four)).max() < 1e-10
+    if alone.horizon is None:
+        continue
     fits = [ix.MCEIRL(progress=False).fit(mdp, ix.LinearReward(features), one) for mdp in (alone, spread)]
     assert all(fit.converged for fit in fits)
     assert np.abs(fits[0].reward.weights - fits[1].reward.weights).max() < 1e-10

@@ -112,7 +112,7 @@ def test_a_damaged_policy_is_a_value_error(tmp_path, damage, message):
         load_policy(path)
 
 
-@on_both
+@pytest.mark.parametrize("name", ["PPO"])
 def test_the_host_steps_and_jax_learns(name, tmp_path):
     learner = LEARNERS[name][0]
     steps = learner.warmup_steps + (40 if name == "PPO" else 100) * learner.steps_a_round
