@@ -25,8 +25,11 @@ lint: setup
 types: setup
 	$(BIN)/basedpyright
 
+# Most of the suite's time is compilation, of programs that run for milliseconds: it need not be thorough.
+QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
+
 unit: setup
-	$(BIN)/python -m pytest -n 2
+	XLA_FLAGS="$(QUICKLY)" $(BIN)/python -m pytest -n 2
 
 # The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
 # all is well, "--long" for everything.
