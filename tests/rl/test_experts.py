@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from irlax import envs
 from irlax.demos import read_demos
 from tests.command_line import irlax
-
-needs_environments = pytest.mark.skipif(not hasattr(envs, "make"), reason="there are no environments to act in")
 
 
 @pytest.mark.parametrize(
@@ -20,7 +17,6 @@ def test_a_mistake_is_one_line_and_writes_nothing(command, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-@needs_environments
 def test_an_expert_is_trained_and_demonstrates(tmp_path):
     trained = irlax("expert", "train", "cartpole", "--out", tmp_path / "expert", "--steps", 8192, "--num", 3)
     assert trained.code == 0 and "over 3 episodes" in trained.out, trained.err
