@@ -30,6 +30,17 @@ from irlax.demos import (
 )
 from irlax.envs import evaluate
 from irlax.estimators.base import Fit, Status, UnfinishedWarning
+from irlax.estimators.files import load
+from irlax.estimators.sampled import (
+    AIRL,
+    GAIL,
+    GANGCL,
+    GCL,
+    BehaviouralCloning,
+    ObservedReward,
+    SampledMCEIRL,
+    ShapedObservedReward,
+)
 from irlax.estimators.tabular import (
     LBFGS,
     MCEIRL,
@@ -47,7 +58,6 @@ from irlax.estimators.tabular import (
     cross_validate,
     demand_curve,
     full_likelihood,
-    load,
     predictive_policy,
 )
 from irlax.mdp import MDP, Nature
@@ -73,12 +83,17 @@ from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularRewar
 from irlax.version import __version__
 
 __all__ = [
+    "AIRL",
+    "GAIL",
+    "GANGCL",
+    "GCL",
     "LBFGS",
     "MCEIRL",
     "MDP",
     "Adam",
     "ApprenticeshipIRL",
     "BayesianIRL",
+    "BehaviouralCloning",
     "DemoStatistics",
     "Demonstrations",
     "DualAscent",
@@ -91,7 +106,10 @@ __all__ = [
     "NeuralReward",
     "Newton",
     "Normal",
+    "ObservedReward",
     "Plan",
+    "SampledMCEIRL",
+    "ShapedObservedReward",
     "ShapedReward",
     "Status",
     "TabularReward",

@@ -17,6 +17,7 @@ class Status(enum.Enum):
     PLATEAU = "stopped on a plateau of the objective; no certificate"
     SAMPLED = "sampled to the end"
     STEPS_TAKEN = "took the steps that were asked for; not the maximum of the likelihood, but as efficient"
+    TRAINED = "took the gradient steps that were asked for; no certificate"
     MAX_STEPS = "stopped at the limit of steps before converging"
     STALLED = "stalled before converging"
     UNBOUNDED = "has no finite optimum: the demonstrations lie on the boundary of what policies can do"
@@ -25,7 +26,7 @@ class Status(enum.Enum):
     @property
     def success(self) -> bool:
         """Whether the result may be used as an optimum."""
-        return self in (Status.CONVERGED, Status.ROUNDING_FLOOR, Status.PLATEAU, Status.SAMPLED, Status.STEPS_TAKEN)
+        return self not in (Status.MAX_STEPS, Status.STALLED, Status.UNBOUNDED, Status.INTERRUPTED)
 
 
 class UnfinishedWarning(UserWarning):

@@ -59,7 +59,7 @@ class HostRunner:
         agent_key, warmup_key, state_key = jr.split(key, 3)
         agent = learner.begin(env.observation_size, env.actions, key=agent_key)
         if learner.warmup_length:
-            batch, _ = self._collect(None, learner.warmup_length, 0.0, warmup_key)
+            batch, _ = self.collect(None, learner.warmup_length, 0.0, warmup_key)
             agent = eqx.filter_jit(learner.remember)(agent, batch)
         return State(agent, None, state_key, jnp.asarray(learner.warmup_steps, jnp.int32))
 
@@ -67,13 +67,14 @@ class HostRunner:
         """Act on the host, learn in JAX."""
         learner = self._learner
         collect_key, learn_key, next_key = jr.split(state.key, 3)
-        batch, returns = self._collect(state.policy, learner.length, learner.explore, collect_key)
+        batch, returns = self.collect(state.policy, learner.length, learner.explore, collect_key)
         agent, metrics = _learn(learner, state.agent, batch, reward, rate=rate, key=learn_key)
         mean = np.mean(returns) if returns else np.nan
         metrics = {"return": jnp.asarray(mean), "episodes": jnp.asarray(float(len(returns))), **metrics}
         return State(agent, None, next_key, state.steps + learner.steps_a_round), metrics
 
-    def _collect(self, policy: Any, length: int, share: float, key: PRNGKeyArray) -> tuple[Transition, list[float]]:
+    def collect(self, policy: Any, length: int, share: float, key: PRNGKeyArray) -> tuple[Transition, list[float]]:
+        """`length` steps of all copies [length, N], a `share` of episodes begun at random; and returns at the ends."""
         env, steps, returns = self._env, [], []
         for step_key in jr.split(key, length):
             choice_key, begin_key = jr.split(step_key)

@@ -80,6 +80,10 @@ class AbstractLearner(eqx.Module):
     ) -> tuple[Any, Metrics]:
         """The agent after learning from a batch [time, environment]; `rate` multiplies the learning rate."""
 
+    @abc.abstractmethod
+    def for_episodes(self, num: int, horizon: int) -> "AbstractLearner":
+        """The same learner for rounds of `num` whole episodes."""
+
     @property
     def steps_a_round(self) -> int:
         """Environment steps that `step` takes."""

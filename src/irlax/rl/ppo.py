@@ -1,5 +1,6 @@
 """Proximal policy optimisation of the entropy-regularised return."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,9 @@ class PPO(AbstractLearner):
     @property
     def warmup_length(self) -> int:
         return 0
+
+    def for_episodes(self, num: int, horizon: int) -> "PPO":
+        return dataclasses.replace(self, num_envs=num, length=horizon)
 
     def begin(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> PPOAgent:
         policy_key, value_key = jr.split(key)

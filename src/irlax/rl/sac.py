@@ -1,5 +1,6 @@
 """Soft actor-critic, off-policy: experience is kept, and rewarded anew whenever it is used."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, Literal
@@ -163,6 +164,11 @@ class SAC(AbstractLearner):
     def warmup_length(self) -> int:
         # Whole rounds: the ring is written a round at a time.
         return self.length * math.ceil(self.warmup / self.steps_a_round)
+
+    def for_episodes(self, num: int, horizon: int) -> "SAC":
+        # As many updates for each step as before.
+        updates = math.ceil(self.updates * num * horizon / self.steps_a_round)
+        return dataclasses.replace(self, num_envs=num, length=horizon, updates=updates)
 
     def begin(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> SACAgent:
         policy_key, first_key, second_key = jr.split(key, 3)

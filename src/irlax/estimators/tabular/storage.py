@@ -43,7 +43,7 @@ from irlax.version import __version__
 
 FORMAT = "irlax-fit-1"
 #: Whatever else lies in a folder is not irlax's to remove.
-_OURS = re.compile(r"fit\.json|arrays\.npz|(mdp|demos)\d*\.npz|report\.html")
+_OURS = re.compile(r"fit\.json|arrays\.npz|(mdp|demos)\d*\.npz|(policy|reward)\.eqx|report\.html")
 _KIND = "the arrays of a fit (.npz)"
 _LARGEST_JSON = 2**28
 _OWN_ARRAYS = ("feature_gap", "loss", "gradient", "samples", "policy")

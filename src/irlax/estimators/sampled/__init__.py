@@ -1,0 +1,22 @@
+"""Estimators that know the dynamics only by acting in them."""
+
+from irlax.estimators.sampled.airl import AIRL
+from irlax.estimators.sampled.cloning import BehaviouralCloning
+from irlax.estimators.sampled.fit import SampledFit
+from irlax.estimators.sampled.gail import GAIL
+from irlax.estimators.sampled.gan_gcl import GANGCL
+from irlax.estimators.sampled.gcl import GCL
+from irlax.estimators.sampled.mce_sampled import SampledMCEIRL
+from irlax.estimators.sampled.rewards import ObservedReward, ShapedObservedReward
+
+__all__ = [
+    "AIRL",
+    "GAIL",
+    "GANGCL",
+    "GCL",
+    "BehaviouralCloning",
+    "ObservedReward",
+    "SampledFit",
+    "SampledMCEIRL",
+    "ShapedObservedReward",
+]

@@ -1,0 +1,101 @@
+"""Guided cost learning as a generative adversarial network."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from irlax import checks
+from irlax.envs.base import Box, Discrete
+from irlax.estimators.sampled.base import (
+    AbstractSampledIRL,
+    Info,
+    check_settings,
+    half_square,
+    log_policies,
+    refuse_second_entropy,
+    rewards_of,
+)
+from irlax.estimators.sampled.gcl import discounted_sum
+from irlax.estimators.sampled.losses import balance, classification_loss
+from irlax.estimators.sampled.rewards import ObservedReward, Over
+from irlax.estimators.sampled.steps import Recent, Steps
+from irlax.rl.learner import AbstractLearner
+from irlax.rl.networks import AbstractPolicy, Normaliser
+from irlax.rl.ppo import PPO
+from irlax.typing import Array, Float, PRNGKeyArray
+
+
+class GANGCL(AbstractSampledIRL):
+    r"""GAN-GCL (Finn, Christiano, Abbeel and Levine 2016; Primer, 4.3): a discriminator of whole paths.
+
+    $$D(\tau) = \frac{e^{R(\tau)} / Z}{e^{R(\tau)} / Z + q(\tau)}, \quad
+      \log D - \log(1 - D) = \sum_t \gamma^t \bigl( r(s_t,a_t,s_{t+1}) - \log\pi(a_t|s_t) \bigr) - \log Z$$
+
+    The policy's density is inside the discriminator, so that R is all it learns, and log Z is set to its best value
+    at each step. Sums are discounted like the return; at γ = 1 it is the published one. Its fixed point is GCL's.
+
+    Sums over long paths saturate the classifier while the policy lags behind. Logits whose standard deviation
+    exceeds `spread` are scaled down to it, by the factor "temper" in the log: 1 near the fixed point.
+    """
+
+    learner: AbstractLearner = PPO(temperature=1.0, explore=0.0)
+    over: Over = "sa"
+    spread: float = 2.0
+    penalty: float = 0.3
+    width: int = 64
+    depth: int = 2
+    normalise: bool = True
+    rounds: int = 150
+    episodes: int | None = None
+    updates: int = 4
+    learning_rate: float = 3e-3
+    recent: int = 1
+    tol: float = 0.05
+    patience: int = 20
+
+    def __check_init__(self) -> None:
+        check_settings(self)
+        refuse_second_entropy(self.learner)
+        checks.positive("penalty", self.penalty, zero=True)
+        checks.positive("spread", self.spread)
+
+    @property
+    def learns_reward(self) -> bool:
+        return True
+
+    @property
+    def whole_episodes(self) -> bool:
+        return True
+
+    def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
+        return ObservedReward(normaliser, actions, over=self.over, width=self.width, depth=self.depth, key=key)
+
+    def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:
+        return None
+
+    def look(
+        self, policy: AbstractPolicy, expert: Steps, recent: Recent, prepared: None
+    ) -> tuple[tuple[Steps, Array], tuple[Steps, Array]]:
+        ours = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), recent.steps)
+        log_density = [discounted_sum(log_policies(policy, steps), steps) for steps in (expert, ours)]
+        return (expert, log_density[0]), (ours, log_density[1])
+
+    def loss(
+        self, reward: Any, seen: tuple[tuple[Steps, Array], tuple[Steps, Array]], *, rate: Any, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], Info]:
+        rewards = [rewards_of(reward, steps) for steps, _ in seen]
+        logits = [discounted_sum(r, steps) - density for r, (steps, density) in zip(rewards, seen, strict=True)]
+        weights = [steps.weight[:, 0] for steps, _ in seen]
+        temper = jnp.minimum(1.0, self.spread / jax.lax.stop_gradient(jnp.concatenate(logits).std() + 1e-6))
+        logits = [temper * part for part in logits]
+        constant = balance(logits[0], logits[1], weights[0], weights[1])
+        # In units of the logits as they are, so that the penalty means the same at every temper.
+        worth = classification_loss(logits[0] - constant, logits[1] - constant, *weights) / temper
+        steps = seen[0][0].weight[0].sum()
+        worth += rate * self.penalty * half_square(*rewards) * steps / 2
+        return worth, {"temper": temper}
+
+    def paid(self, reward: Any) -> Callable[..., Any]:
+        return reward
