@@ -1,7 +1,7 @@
 """Stable-Baselines3's PPO trains on `envs.RewardWrapper`, a reward of ours inside a Gymnasium environment.
 
 The reward is one that an IRL method could have found for CartPole: a bonus for an upright pole near the middle, a
-function of observations in JAX. PPO, as it comes, sees only that; reported is what CartPole-v1 itself pays, at most 500,
+function of observations. PPO, as it comes, sees only that; reported is what CartPole-v1 itself pays, at most 500,
 before and after.
 """
 

@@ -1,7 +1,6 @@
 """Stable-Baselines3's PPO. Runs in an environment of its own, in which there is also what irlax needs."""
 
 import sys
-import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -13,29 +12,18 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 
-def cartpole(settings: dict[str, Any], rounds: int) -> dict[str, Any]:
+def cartpole(settings: dict[str, Any], num_envs: int, steps: int, threads: int) -> dict[str, Any]:
     """Seconds of `learn` on CartPole-v1, and the mean return of the last hundred episodes.
 
     Its networks are two of 64 and 64 with tanh, as it comes. All copies step in this process: CartPole is so light that
     a process for each would be slower.
     """
-    torch.set_num_threads(2)
-    env = DummyVecEnv([_watched] * settings["num_envs"])
-    steps_a_round = settings["num_envs"] * settings["length"]
-    model = PPO(
-        "MlpPolicy",
-        env,
-        n_steps=settings["length"],
-        n_epochs=settings["epochs"],
-        batch_size=steps_a_round // settings["minibatches"],
-        learning_rate=settings["learning_rate"],
-        device="cpu",
-        seed=0,
-    )
-    seconds, _ = timing.once(lambda: model.learn(rounds * steps_a_round) and None)
+    torch.set_num_threads(threads)
+    model = PPO("MlpPolicy", DummyVecEnv([_watched] * num_envs), device="cpu", seed=0, **settings)
+    seconds, _ = timing.once(lambda: model.learn(steps) and None)
     assert model.ep_info_buffer
     returns = [episode["r"] for episode in model.ep_info_buffer]
-    return {"seconds": seconds, "final_return": float(np.mean(returns))}
+    return {"threads": threads, "steps_a_second": round(steps / seconds), "final_return": float(np.mean(returns))}
 
 
 def learned_reward(steps: int, seed: int) -> dict[str, Any]:
@@ -46,7 +34,7 @@ def learned_reward(steps: int, seed: int) -> dict[str, Any]:
 
     import irlax as ix
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     env = gym.wrappers.RecordEpisodeStatistics(ix.envs.RewardWrapper(gym.make("CartPole-v1"), upright))
     model = PPO("MlpPolicy", env, device="cpu", seed=seed)
     before = _returns(model)
