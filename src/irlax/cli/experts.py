@@ -16,6 +16,9 @@ def train(
     algorithm: Annotated[Algorithm, typer.Option(help="How to learn.")] = "ppo",
     steps: Annotated[int | None, typer.Option(help="Environment steps; by default, the algorithm's own.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Train so many side by side and keep the best.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Less of it comes closer to the best return; by default, the algorithm's own.")
+    ] = None,
     key: Annotated[int, typer.Option(help="The seed.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard's events.")] = False,
@@ -31,7 +34,8 @@ def train(
     from irlax.rl import PPO, SAC
 
     envs = _environments()
-    learner = PPO() if algorithm == "ppo" else SAC()
+    settings = {} if temperature is None else {"temperature": temperature}
+    learner = PPO(**settings) if algorithm == "ppo" else SAC(**settings)
     made = _made(envs, env, learner.num_envs)
     train_key, judge_key = jr.split(jr.key(key))
     result = learner.train(

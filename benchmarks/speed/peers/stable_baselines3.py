@@ -1,0 +1,67 @@
+"""Stable-Baselines3's PPO. Runs in an environment of its own, in which there is also what irlax needs."""
+
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from benchmarks.record import ROOT
+from benchmarks.speed import timing
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+
+def cartpole(settings: dict[str, Any], num_envs: int, steps: int, threads: int) -> dict[str, Any]:
+    """Seconds of `learn` on CartPole-v1, and the mean return of the last hundred episodes.
+
+    Its networks are two of 64 and 64 with tanh, as it comes. All copies step in this process: CartPole is so light that
+    a process for each would be slower.
+    """
+    torch.set_num_threads(threads)
+    model = PPO("MlpPolicy", DummyVecEnv([_watched] * num_envs), device="cpu", seed=0, **settings)
+    seconds, _ = timing.once(lambda: model.learn(steps) and None)
+    assert model.ep_info_buffer
+    returns = [episode["r"] for episode in model.ep_info_buffer]
+    return {"threads": threads, "steps_a_second": round(steps / seconds), "final_return": float(np.mean(returns))}
+
+
+def learned_reward(steps: int, seed: int) -> dict[str, Any]:
+    """Train on `RewardWrapper` and watch the reward that it does not see: returns of CartPole, before and after."""
+    # irlax itself is not installed here.
+    sys.path.insert(0, str(ROOT / "src"))
+    from benchmarks.quality.reward_wrapper_sb3 import upright
+
+    import irlax as ix
+
+    torch.set_num_threads(1)
+    env = gym.wrappers.RecordEpisodeStatistics(ix.envs.RewardWrapper(gym.make("CartPole-v1"), upright))
+    model = PPO("MlpPolicy", env, device="cpu", seed=seed)
+    before = _returns(model)
+    seconds, _ = timing.once(lambda: model.learn(steps) and None)
+    paid = [episode["r"] for episode in model.ep_info_buffer or []]
+    return {
+        "seed": seed,
+        "true_returns_before": before,
+        "true_returns_after": _returns(model),
+        "learned_return_of_the_last_episodes": float(np.mean(paid)),
+        "seconds": round(seconds, 1),
+    }
+
+
+def _watched() -> gym.Env:
+    return gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1"))
+
+
+def _returns(model: PPO, num: int = 20) -> list[float]:
+    """What the environment itself pays the stochastic policy, on a copy without the wrapper."""
+    env, returns = gym.make("CartPole-v1"), []
+    for seed in range(num):
+        seen, _ = env.reset(seed=seed)
+        total, over = 0.0, False
+        while not over:
+            action, _ = model.predict(seen)
+            seen, reward, terminated, truncated, _ = env.step(action)
+            total, over = total + float(reward), terminated or truncated
+        returns.append(total)
+    return returns
