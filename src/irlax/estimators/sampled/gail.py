@@ -40,13 +40,13 @@ class GAIL(AbstractSampledIRL):
     learner: AbstractLearner = PPO(temperature=0.03, explore=0.0)
     over: Over = "sa"
     discounted: bool = True
-    penalty: float = 0.01
+    penalty: float = 0.1
     width: int = 64
     depth: int = 2
     normalise: bool = True
-    rounds: int = 150
+    rounds: int = 300
     episodes: int | None = None
-    updates: int = 4
+    updates: int = 8
     batch_size: int = 1024
     learning_rate: float = 1e-3
     recent: int = 1

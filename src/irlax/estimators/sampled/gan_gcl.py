@@ -43,14 +43,14 @@ class GANGCL(AbstractSampledIRL):
     learner: AbstractLearner = PPO(temperature=1.0, explore=0.0)
     over: Over = "sa"
     spread: float = 2.0
-    penalty: float = 0.3
+    penalty: float = 0.1
     width: int = 64
     depth: int = 2
     normalise: bool = True
-    rounds: int = 150
+    rounds: int = 300
     episodes: int | None = None
-    updates: int = 4
-    learning_rate: float = 3e-3
+    updates: int = 8
+    learning_rate: float = 6e-3
     recent: int = 1
     tol: float = 0.05
     patience: int = 20

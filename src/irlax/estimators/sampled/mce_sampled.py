@@ -41,10 +41,10 @@ class SampledMCEIRL(AbstractSampledIRL):
     width: int = 64
     depth: int = 2
     normalise: bool = True
-    rounds: int = 150
+    rounds: int = 300
     episodes: int | None = None
     updates: int = 8
-    batch_size: int = 1024
+    batch_size: int = 4096
     learning_rate: float = 3e-3
     recent: int = 1
     tol: float = 0.05
