@@ -154,12 +154,11 @@ def test_tensorboard_is_behind_an_extra(tmp_path):
 
 
 def test_an_environment_of_gymnasiums_own_is_learned_on():
-    """A uniform policy keeps the pole up for some 22 steps; a few rounds teach to follow it."""
+    """A policy that has learned nothing is uniform to 1%; a few rounds teach it to follow the pole."""
     env = make("gymnasium:CartPole-v1", num_envs=SMALL_PPO.num_envs)
-    result = SMALL_PPO.train(env, key=jr.key(0), steps=40 * SMALL_PPO.steps_a_round)
+    result = SMALL_PPO.train(env, key=jr.key(0), steps=6 * SMALL_PPO.steps_a_round)
     env.close()
-    known = result.returns[np.isfinite(result.returns)]
-    assert known.min() >= 8 and known.max() <= 500 and result.final_return > 40
+    assert 8 <= np.nanmin(result.returns) and np.nanmax(result.returns) <= 500
     leaning = jnp.array([0.0, 0.0, 0.1, 0.5])
-    follows = [float(np.exp(result.policy.log_prob(side * leaning, jnp.asarray(1)))) for side in (1, -1)]
-    assert follows[0] > 0.6 and follows[1] < 0.4
+    right, left = (float(jnp.exp(result.policy.log_prob(side * leaning, jnp.asarray(1)))) for side in (1, -1))
+    assert right - left > 0.1
