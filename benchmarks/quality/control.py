@@ -26,9 +26,9 @@ from irlax.report.plots import COLOURS, blank
 from irlax.rl import PPO, SAC
 
 LEARNERS = {"PPO": PPO(), "SAC": SAC()}
-#: The mean return from which on a problem counts as solved. That of the maze is what walking straight towards the gap
-#: and the goal at full stride earns, less 10%.
-BARS = {"cartpole": 495.0, "pendulum": -200.0, "mountain-car": -110.0, "acrobot": -100.0, "point-maze": -21.0}
+#: The mean return from which on a problem counts as solved: the usual ones, and for the maze a fifth short of the best
+#: return, about −14.5 on average over starts (dynamic programming on a grid of half strides).
+BARS = {"cartpole": 495.0, "pendulum": -200.0, "mountain-car": -110.0, "acrobot": -100.0, "point-maze": -17.4}
 HELD_OUT_KEY = 100
 EPISODES = 100
 POINTS = 50

@@ -60,7 +60,7 @@ class PPO(AbstractLearner):
     are normalised.
     """
 
-    temperature: float = 0.1
+    temperature: float = 0.05
     discount: float = 0.99
     num_envs: int = 64
     length: int = 64
