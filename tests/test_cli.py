@@ -155,7 +155,7 @@ def test_grid_from_a_drawing_to_a_report(tmp_path):
     assert read_demos(walks).num_episodes == 200
     assert irlax("fit", grid, walks, "--reward", "s", "--l2", 0.1, "--out", run).code == 0
     assert irlax("report", run).code == 0
-    endless = irlax("mdp", "grid", drawing, "--out", grid, "--ends", "--demos", walks, "--episodes", 3, "--key", 7)
+    endless = irlax("mdp", "grid", drawing, "--out", grid, "--ends", "--demos", walks, "--num", 3, "--key", 7)
     assert endless.code == 0 and read_demos(walks).num_episodes == 3
 
 

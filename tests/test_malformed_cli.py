@@ -244,7 +244,7 @@ def test_other_commands_refuse_what_is_not_there(files):
         ("--horizon", 0),
         ("--discount", 3),
         ("--demos", files / "d.xls"),
-        ("--episodes", 0),
+        ("--num", 0),
     ):
         refused(files, "", *grid, "--demos", files / "d.csv", *options)
 

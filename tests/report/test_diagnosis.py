@@ -19,11 +19,12 @@ def saved(tmp_path, env, **options):
 def test_a_checkerboard_is_told_and_drawn(tmp_path):
     env = ix.envs.Gridworld(["....", ".#..", "...."], bump="unavailable")
     path = saved(tmp_path, env, layout=env.layout)
-    summary = diagnose(load_mdp_file(path), ix.TabularReward("s"))
+    found = diagnose(load_mdp_file(path), ix.TabularReward("s"))
+    summary = found.summary()
     assert dict(summary.tables[0].rows)["linked components"] == 2
     assert dict(summary.tables[0].rows)["decomposable"] is False
     assert {kind for kind, _ in summary.tables[-1].rows} == {"constant", "potential"}
-    page = diagnosis_page(load_mdp_file(path), ix.TabularReward("s")).render()
+    page = diagnosis_page(found).render()
     assert "Cells of the same colour are linked: 2 in all" in page
     assert "<svg" in page
 
@@ -31,7 +32,7 @@ def test_a_checkerboard_is_told_and_drawn(tmp_path):
 def test_small_problems_without_a_grid_have_a_link_graph_with_escaped_names(tmp_path):
     env = ix.envs.TwoStateCycle(self_loops=True)
     path = saved(tmp_path, env, state_names=["<b>A</b>", "$B$"])
-    page = diagnosis_page(load_mdp_file(path), ix.TabularReward("s")).render()
+    page = diagnosis_page(diagnose(load_mdp_file(path), ix.TabularReward("s"))).render()
     assert "1-step linked" in page
     assert "<b>A</b>" not in page
 
