@@ -22,7 +22,8 @@ from irlax.cli import show as show_commands
 from irlax.version import __version__
 
 #: Arguments of Python that have a flag of the same name.
-_FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|num|steps|seeds|out"
+_FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|out"
+_FLAGS += "|num|steps|seeds"
 #: What a user's mistake, a package that is not installed, or a problem too large for the machine ends in.
 _MISTAKES = (ValueError, TypeError, OSError, ImportError, OverflowError, MemoryError, jax.errors.JaxRuntimeError)
 

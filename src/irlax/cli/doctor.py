@@ -5,7 +5,7 @@ import platform
 from typing import Any, NamedTuple
 
 import jax
-import jaxlib
+import jaxlib.version
 import typer
 from packaging.requirements import Requirement
 
@@ -58,7 +58,7 @@ def doctor(*, as_json: AsJson = False) -> None:
 
 def _packages() -> list[Package]:
     """What irlax's own metadata ask for; nothing if it is not installed but only lies on the path."""
-    own = [Package("irlax", "", "", __version__, True), Package("jaxlib", "", "", jaxlib.__version__, True)]
+    own = [Package("irlax", "", "", __version__, True), Package("jaxlib", "", "", jaxlib.version.__version__, True)]
     try:
         metadata = importlib.metadata.metadata("irlax")
     except importlib.metadata.PackageNotFoundError:
@@ -106,9 +106,7 @@ def _devices() -> list[dict[str, Any]]:
 def _report(packages: list[Package], devices: list[dict[str, Any]], checks: list[Check], healthy: bool) -> Summary:
     seen = [(f"{device['platform']} {device['id']}", device["kind"]) for device in devices]
     about = [("python", platform.python_version()), ("platform", platform.platform()), *seen]
-    needed = [
-        (package.name, package.found, package.wanted, package.state) for package in packages if not package.extra
-    ]
+    needed = [(package.name, package.found, package.wanted, package.state) for package in packages if not package.extra]
     extras = [
         (
             extra,
@@ -117,7 +115,9 @@ def _report(packages: list[Package], devices: list[dict[str, Any]], checks: list
         )
         for extra, state in _extras(packages).items()
     ]
-    tried = [(check.name, check.detail, "ok" if check.passed else "FAILS", f"{check.seconds:.1f} s") for check in checks]
+    tried = [
+        (check.name, check.detail, "ok" if check.passed else "FAILS", f"{check.seconds:.1f} s") for check in checks
+    ]
     verdict = "All is well." if healthy else "Something is wrong: look for FAILS, missing and too old."
     return Summary(
         [

@@ -24,6 +24,7 @@ Objective = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]
 Start = Literal["auto", "demos", "mdp"]
 
+
 def fit(
     mdp: MDPPath,
     demos: Annotated[Path, typer.Argument(help="The demonstrations: a .csv, .parquet or .npz file.")],

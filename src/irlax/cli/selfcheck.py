@@ -67,13 +67,14 @@ def _fit_is_certified() -> str:
     from irlax.estimators.tabular import MCEIRL
     from irlax.planning import soft_plan
     from irlax.rewards import LinearReward
+    from irlax.rewards.base import flat
 
     mdp = RandomMDP(6, 3, horizon=5).mdp
     features, truth = np.random.default_rng(0).normal(size=(6, 3, 2)), np.array([1.0, -0.5])
     fit = MCEIRL(progress=False).fit(mdp, LinearReward(features), soft_plan(mdp, features @ truth))
     if not fit.converged or fit.certificate is None:
         raise ArithmeticError(f"the fit {fit.status.value}")
-    _within("off the truth by", float(np.abs(np.asarray(fit.reward.weights) - truth).max()), 1e-6)
+    _within("off the truth by", float(np.abs(flat(fit.reward.parameters) - truth).max()), 1e-6)
     return _within("largest gradient", fit.certificate.gradient, 1e-8)
 
 

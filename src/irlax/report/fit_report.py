@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
+from irlax.analysis.identifiability import Identification
 from irlax.estimators.tabular.fit import SHOWN_PARAMETERS, History, TabularFit
 from irlax.estimators.tabular.inference import identified_errors
 from irlax.estimators.tabular.storage import Run
@@ -213,6 +214,11 @@ def _untold(page: Page, fit: TabularFit, grid: Grid | None) -> Page:
         page = page.table(table)
     if grid is None or not isinstance(fit.reward, TabularReward) or fit.reward.over != "s":
         return page
+    return draw_untold(page, fit, found, grid)
+
+
+def draw_untold(page: Page, fit: TabularFit, found: Identification, grid: Grid) -> Page:
+    """The reward of each cell, split into what the policy reveals and what it hides, with its standard errors."""
     estimate = flat(fit.reward.parameters)
     hidden = hidden_part(found, estimate)
     pictures = {"identified part of the reward": estimate - hidden, "part that no policy reveals": hidden}
@@ -229,7 +235,9 @@ def _untold(page: Page, fit: TabularFit, grid: Grid | None) -> Page:
 def _convergence(page: Page, fit: TabularFit) -> Page:
     if fit.method == "ApprenticeshipIRL":
         curves = ("distance to the demonstrator", "how much of it may still be saved")
-        text = f"How far the mixture was from the demonstrator, with each of {show(len(fit.history.loss))} policies found."
+        text = (
+            f"How far the mixture was from the demonstrator, with each of {show(len(fit.history.loss))} policies found."
+        )
         return draw_convergence(page, fit.history, curves=curves, text=text, from_lowest=False)
     return draw_convergence(page, fit.history) if fit.samples is None else _trace(page, fit.history)
 
@@ -248,7 +256,9 @@ def draw_convergence(
         return page
     text = text or f"What was minimised, and how steep it still was, over {show(len(loss) - 1)} steps."
     figure, axes = plots.blank(2)
-    for ax, name, curve in zip(axes[0], curves, (loss - np.nanmin(loss) if from_lowest else loss, gradient), strict=True):
+    for ax, name, curve in zip(
+        axes[0], curves, (loss - np.nanmin(loss) if from_lowest else loss, gradient), strict=True
+    ):
         _steps(ax, curve, np.isfinite(curve) & (curve > 0), name, "step")
         ax.set_yscale("log")
     return drawn(page.heading("Convergence"), figure, text)

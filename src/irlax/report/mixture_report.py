@@ -19,25 +19,31 @@ from irlax.tables import show
 SHOWN_TYPES = 6
 
 
-def mixture_page(fit: MixtureFit, file: MDPFile | None = None) -> Page:
-    """The report on a mixture as one page; `file` has the names of states and actions, if there are any."""
+def mixture_page(fit: MixtureFit) -> Page:
+    """The report on a mixture as one page."""
     mdp, demos = fit.expert.mdp, fit.expert.demos
     assert demos is not None
-    file = MDPFile(mdp) if file is None else file
-    size = f"{show(mdp.num_states)} states and {show(mdp.num_actions)} actions"
     seen = f"{show(len(fit.posterior))} individuals, {show(demos.num_steps)} choices"
-    page = Page("MixtureIRL: unobserved types, each with a reward of its own", f"Learned from {seen}, in an MDP of {size}.")
+    size = f"{show(mdp.num_states)} states and {show(mdp.num_actions)} actions"
+    page = Page("MixtureIRL: unobserved types, each with its own reward", f"Learned from {seen}, in an MDP of {size}.")
     if not fit.converged:
         page = page.text(f"This fit {fit.status.value}. What is shown below is its best iterate.", alert=True)
     for table in fit.summary().tables:
         page = page.table(table)
     page = _certainty(_intervals(page, fit), fit)
     for g in range(min(fit.num_types, SHOWN_TYPES)):
-        page = page.heading(f"Type {g + 1}, {fit.shares[g]:.0%} of individuals")
-        scene = Scene.between(_of_type(fit, g), fit.plans[g], fit.rewards[g], file)
-        weighed = " Individuals count by how likely they are of this type."
-        page = draw_visits(draw_policy(draw_reward(page, scene), scene), scene, weighed)
+        page = _type(page.heading(f"Type {g + 1}: {fit.shares[g]:.0%} of individuals"), fit, g)
     return draw_convergence(page, fit.history)
+
+
+def _type(page: Page, fit: MixtureFit, g: int) -> Page:
+    """How one type acts."""
+    weighted = _of_type(fit, g)
+    scene = Scene.between(weighted or fit.expert, fit.plans[g], fit.rewards[g], MDPFile(fit.expert.mdp))
+    page = draw_policy(draw_reward(page, scene), scene)
+    if weighted is None:
+        return page
+    return draw_visits(page, scene, " Individuals count by how likely they are of this type.")
 
 
 def _intervals(page: Page, fit: MixtureFit) -> Page:
@@ -71,13 +77,16 @@ def _certainty(page: Page, fit: MixtureFit) -> Page:
     return drawn(page, figure, "How sure the type of each individual is, given its choices: 1 is certain.")
 
 
-def _of_type(fit: MixtureFit, g: int) -> Expert:
-    """The demonstrator, with each individual counted by how likely it is of a type."""
+def _of_type(fit: MixtureFit, g: int) -> Expert | None:
+    """The demonstrator, with each individual counted by how likely it is of a type.
+
+    None where an individual is not one episode: whose episodes are whose is not kept on disk.
+    """
     demos = fit.expert.demos
     assert demos is not None
     labels = np.arange(demos.num_episodes) if demos.labels is None else demos.labels
-    person = {label: i for i, label in enumerate(fit.individuals.tolist())}
-    # Individuals may be groups of episodes under labels of their own, of which the folder keeps no list.
-    known = all(label in person for label in np.asarray(labels).tolist())
-    share = fit.posterior[[person[label] for label in np.asarray(labels).tolist()], g] if known else fit.shares[g]
-    return dataclasses.replace(fit.expert, demos=dataclasses.replace(demos, weights=demos.weights * share))
+    if not np.array_equal(labels, fit.individuals):
+        return None
+    return dataclasses.replace(
+        fit.expert, demos=dataclasses.replace(demos, weights=demos.weights * fit.posterior[:, g])
+    )

@@ -56,7 +56,7 @@ def share_earned(mdp: MDP, reward: np.ndarray) -> float:
 
 def _lines(_: Path | None) -> Iterator[Line]:
     mdps, others = worlds(1), worlds(None)
-    found = [learned(mdp, TabularReward("s")).table(mdp)[:, 0] for mdp in mdps]
+    found = [np.asarray(learned(mdp, TabularReward("s")).table(mdp)[:, 0]) for mdp in mdps]
     recovered = "recovered up to a constant"
     yield Line.below("r(s), deterministic worlds: off by", recovered, max(map(off_by, found)), 1e-6)
     elsewhere = [learned(mdp, TabularReward("s")).table(mdp)[:, 0] for mdp in others]

@@ -33,8 +33,8 @@ class Line(eqx.Module):
     @classmethod
     def closed_form(cls, what: str, exact: float, ours: float, within: float) -> "Line":
         """A number that follows from the published text by algebra."""
-        numbers = (f"{value:.8g}".replace("-", "−") for value in (exact, ours))
-        return cls(what, *numbers, f"±{within:g}", bool(abs(ours - exact) <= within))
+        published, found = (f"{value:.8g}".replace("-", "−") for value in (exact, ours))
+        return cls(what, published, found, f"±{within:g}", bool(abs(ours - exact) <= within))
 
     @classmethod
     def below(cls, what: str, published: str, ours: float, bound: float) -> "Line":

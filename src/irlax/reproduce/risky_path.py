@@ -41,7 +41,7 @@ def _lines(_: Path | None) -> Iterator[Line]:
     path = path_plan(env.mdp, env.reward)
     price = float(0.9 * path.value[2] - path.q[0, env.RISKY])
     yield Line.closed_form("price of the wished-for outcome, path model: log 2", float(np.log(2)), price, 1e-9)
-    turning = brentq(lambda discount: _risk(discount) - 0.5, 0.4, 0.9, xtol=1e-12)
+    turning = float(np.asarray(brentq(lambda discount: _risk(discount) - 0.5, 0.4, 0.9, xtol=1e-12)))
     yield Line.closed_form("discount at which the path model turns risky: log 2", float(np.log(2)), turning, 1e-8)
     for discount in (0.5, 0.9):
         yield Line.closed_form(f"P(risky), path model, γ = {discount:g}", path_risk(discount), _risk(discount), 1e-9)

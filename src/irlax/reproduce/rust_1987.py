@@ -12,6 +12,7 @@ from irlax.envs import BusEngine
 from irlax.envs.bus_engine import BusPanel
 from irlax.estimators.tabular import MCEIRL, full_likelihood
 from irlax.reproduce.result import Line, Result
+from irlax.rewards.base import flat
 
 
 class Column(NamedTuple):
@@ -47,7 +48,7 @@ def _lines(data: Path | None) -> Iterator[Line]:
         start = engine.reward.with_parameters(np.array([8.0, 2.0]))
         fit = MCEIRL(objective="likelihood", progress=False).fit(engine.mdp, start, panel.demos)
         where = f"Table {column.table}, groups {', '.join(map(str, column.groups))}, β = {column.discount:g}"
-        for name, published, ours in zip(("RC", "θ11"), column.parameters, fit.reward.weights, strict=True):
+        for name, published, ours in zip(("RC", "θ11"), column.parameters, flat(fit.reward.parameters), strict=True):
             yield Line.printed(f"{where}: {name}", published, float(ours))
         yield Line.printed(f"{where}: log likelihood", column.log_likelihood, _total(panel, fit))
         if column.errors:

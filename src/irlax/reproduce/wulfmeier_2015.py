@@ -129,7 +129,7 @@ def _losses() -> dict[tuple[str, int], tuple[float, float]]:
 
 def _lines(_: Path | None) -> Iterator[Line]:
     lost = _losses()
-    few, _, many = COUNTS
+    few, many = min(COUNTS), max(COUNTS)
     here = {name: [lost[name, num][0] for num in COUNTS] for name in ("linear", "network")}
     curves = {name: " → ".join(f"{value:.2f}" for value in values) for name, values in here.items()}
     falls = bool(np.all(np.diff(here["network"]) < 0))
