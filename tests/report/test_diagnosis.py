@@ -1,5 +1,7 @@
 """`irlax diagnose`, and what a report says the data cannot tell."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -44,6 +46,9 @@ def test_the_command_prints_and_writes(tmp_path):
     assert ended.code == 0
     assert "decomposable" in ended.out and "Kim et al. 2021" in ended.out
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    record = json.loads(irlax("diagnose", path, "--json").out)
+    assert record["decomposable"] is True and record["linked_components"] == 1 and record["rank"] == 1
+    assert [hidden["kind"] for hidden in record["hidden"]] == ["constant"]
     np.save(tmp_path / "f.npy", np.ones((2, 2, 1)))
     assert "0 of 1 dimensions" in irlax("diagnose", path, "--features", tmp_path / "f.npy").out
     wrong = irlax("diagnose", path, "--reward", "ssa")

@@ -34,9 +34,10 @@ def reproduce(
 
     known = catalogue()
     if list_:
-        rows = [(result.name, result.title, result.takes, result.data) for result in known.values()]
-        record = {"results": [dict(zip(("name", "title", "takes", "data"), row, strict=True)) for row in rows]}
-        return emit(Table(("name", "what", "time on 2 cores", "data"), rows), record, as_json=as_json)
+        fields = ("name", "takes", "data", "title")
+        rows = [tuple(getattr(result, field) for field in fields) for result in known.values()]
+        record = {"results": [dict(zip(fields, row, strict=True)) for row in rows]}
+        return emit(Table(("name", "time on 2 cores", "data", "result"), rows), record, as_json=as_json)
     chosen = list(known) if names == [_ALL] else _checked(names or [], known)
     if data is not None and not data.is_dir():
         raise ValueError(f"--data must be a folder, but {data} is none.")

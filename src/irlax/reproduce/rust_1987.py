@@ -78,6 +78,6 @@ RESULT = Result(
     "Econometrica 55(5), 999-1033, Tables IX and X.",
     takes="1 min",
     lines=_lines,
-    data="Rust's four files, fetched once (pip install 'irlax[data]'), or --data FOLDER",
+    data="fetched once with irlax[data], or --data",
     notes=("Standard errors are of the full likelihood, by the outer product of scores, as in the paper.",),
 )
