@@ -87,10 +87,13 @@ def test_risky_path_is_reproduced():
     assert ours["discount at which the path model turns risky: log 2"] == "0.69314718"
 
 
-def test_random_mdps_are_reproduced_in_one_world(monkeypatch):
+def test_a_random_mdp_reveals_its_state_only_reward(monkeypatch):
+    """The first line in one world; compiling for the others would take the suite too long."""
     monkeypatch.setattr(fu_2018, "WORLDS", 1)
-    outcome = fu_2018.RESULT.run()
-    assert outcome.holds, str(outcome.table())
+    first = next(iter(fu_2018.RESULT.lines(None)))
+    assert first.holds, first
+    assert not Line.below("", "", fu_2018.off_by(fu_2018.TRUTH + 1e-5 * np.arange(16)), 1e-6).holds
+    assert all(line.holds for line in fu_2018._identified(fu_2018.worlds(1)))
 
 
 def test_objectworld_is_judged_by_the_shape_of_its_curves(monkeypatch):

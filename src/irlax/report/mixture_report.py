@@ -67,7 +67,7 @@ def _intervals(page: Page, fit: MixtureFit) -> Page:
 
 def _certainty(page: Page, fit: MixtureFit) -> Page:
     """How well individuals can be told apart."""
-    figure, axes = plots.blank(width=6.0)
+    figure, axes = plots.blank(height=2.4)
     ax = axes[0, 0]
     ax.hist(fit.posterior.max(axis=1), bins=np.linspace(0, 1, 21).tolist(), color=plots.COLOURS[0])
     ax.set_xlim(0, 1)
