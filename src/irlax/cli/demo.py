@@ -17,6 +17,8 @@ def demo(
     from irlax.demo import SECTIONS, page
     from irlax.progress import progress
 
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file. Name a folder to write the report to.")
     sections = {}
     with progress("irlax demo", len(SECTIONS)) as bar:
         for name, section in SECTIONS.items():

@@ -48,7 +48,8 @@ def grid(
     # Both names are checked before either file is written.
     storage.known_suffix(out, (".npz",))
     storage.known_suffix(demos or "none.csv", SUFFIXES)
-    rows = layout.read_text(encoding="utf-8").split()
+    with storage.unreadable(layout, "a drawing of cells"):
+        rows = layout.read_text(encoding="utf-8").split()
     world = Gridworld(rows, slip=slip, stay=stay, ends=ends, discount=discount, horizon=horizon)
     mdp = world.mdp
     if demos is not None:

@@ -97,6 +97,8 @@ class Page(eqx.Module):
     def write(self, path: str | Path) -> Path:
         """Write the document, whole or not at all."""
         path = Path(path)
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder. Name the file to write, such as {path / 'report.html'}.")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         try:
