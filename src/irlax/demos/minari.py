@@ -3,7 +3,6 @@
 import warnings
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from irlax.demos.demonstrations import Demonstrations
@@ -28,7 +27,7 @@ def from_minari(dataset: Any) -> Demonstrations:
     return from_trajectories(_trajectory(k, episode) for k, episode in enumerate(dataset.iterate_episodes()))
 
 
-def to_minari(demos: Demonstrations, dataset_id: str, *, env: str | gym.Env | None = None, **metadata: Any) -> Any:
+def to_minari(demos: Demonstrations, dataset_id: str, *, env: Any = None, **metadata: Any) -> Any:
     """Write a local Minari dataset, such as "cartpole/expert-v0", and return it.
 
     `env` is the Gymnasium environment, or its id, that the demonstrations are from: it is named in the dataset and
@@ -90,13 +89,17 @@ def _buffer(minari: Any, k: int, trajectory: Trajectory) -> Any:
     )
 
 
-def _space(values: np.ndarray, demos: Demonstrations) -> gym.Space:
+def _space(values: np.ndarray, demos: Demonstrations) -> Any:
+    from gymnasium import spaces
+
     if demos.states is not None and demos.next_states is not None:
-        return gym.spaces.Discrete(int(max(demos.states.max(), demos.next_states.max())) + 1)
-    return gym.spaces.Box(-np.inf, np.inf, values.shape[1:], values.dtype.type)
+        return spaces.Discrete(int(max(demos.states.max(), demos.next_states.max())) + 1)
+    return spaces.Box(-np.inf, np.inf, values.shape[1:], values.dtype.type)
 
 
-def _actions(demos: Demonstrations) -> gym.Space:
+def _actions(demos: Demonstrations) -> Any:
+    from gymnasium import spaces
+
     if demos.actions.dtype.kind in "iu":
-        return gym.spaces.Discrete(int(demos.actions.max()) + 1)
-    return gym.spaces.Box(-np.inf, np.inf, demos.actions.shape[1:], demos.actions.dtype.type)
+        return spaces.Discrete(int(demos.actions.max()) + 1)
+    return spaces.Box(-np.inf, np.inf, demos.actions.shape[1:], demos.actions.dtype.type)

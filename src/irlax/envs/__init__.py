@@ -1,5 +1,7 @@
 """Environments: tabular MDPs with names, control problems, and those of other libraries."""
 
+from typing import TYPE_CHECKING, Any
+
 from irlax.envs.absorbing import Absorbing, FixedHorizon, refuse_variable_length
 from irlax.envs.acrobot import Acrobot
 from irlax.envs.adapters import Brax, Gymnax
@@ -8,7 +10,7 @@ from irlax.envs.bus_engine import BusEngine, BusPanel
 from irlax.envs.cartpole import CartPole
 from irlax.envs.checking import check_demos
 from irlax.envs.gridworld import Gridworld, cliff
-from irlax.envs.gymnasium import GymnasiumEnvironment, HostStep, RewardWrapper
+from irlax.envs.gymnasium import GymnasiumEnvironment, HostStep
 from irlax.envs.make import NAMES, make
 from irlax.envs.mountain_car import MountainCar
 from irlax.envs.objectworld import Objectworld
@@ -19,6 +21,9 @@ from irlax.envs.risky_path import RiskyPath
 from irlax.envs.rollout import collect, evaluate
 from irlax.envs.tabular import Tabular, complete
 from irlax.envs.two_state_cycle import TwoStateCycle
+
+if TYPE_CHECKING:
+    from irlax.envs.wrappers import RewardWrapper
 
 __all__ = [
     "NAMES",
@@ -54,3 +59,12 @@ __all__ = [
     "make",
     "refuse_variable_length",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`RewardWrapper`, when it is asked for: it cannot do without Gymnasium, most of irlax can."""
+    if name == "RewardWrapper":
+        from irlax.envs.wrappers import RewardWrapper
+
+        return RewardWrapper
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,9 @@
-"""Gymnasium, both ways: its environments for our learners, and our rewards for its learners."""
+"""Gymnasium's environments for our learners. Gymnasium itself is imported when one is made."""
 
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 
 from irlax import checks
@@ -43,7 +42,7 @@ class GymnasiumEnvironment:
 
     def __init__(
         self,
-        env: str | Callable[[], gym.Env],
+        env: str | Callable[[], Any],
         num_envs: int = 1,
         *,
         horizon: int | None = None,
@@ -63,7 +62,9 @@ class GymnasiumEnvironment:
         _check_observation_space(first)
         self._envs = [first] + [_made(env, options) for _ in range(num_envs - 1)]
         if after_end != "reset":
-            self._envs = [_GoesOn(copy, limit, indicator=after_end == "absorbing") for copy in self._envs]
+            from irlax.envs.wrappers import GoesOn
+
+            self._envs = [GoesOn(copy, limit, indicator=after_end == "absorbing") for copy in self._envs]
         known = self.name.split("/")[-1].rsplit("-", 1)[0] in _ENDLESS
         self.fixed_horizon = after_end != "reset" or (known if fixed_horizon is None else fixed_horizon)
         self._times = np.zeros(num_envs, int)
@@ -127,78 +128,13 @@ class GymnasiumEnvironment:
         return list(np.clip(actions, low, high).astype(self._envs[0].action_space.dtype))
 
 
-class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
-    """A Gymnasium environment that pays a learned reward r(observation, action, next_observation).
-
-    Any reinforcement learning library that trains on Gymnasium can train on it. The environment's own reward is
-    kept in `info["true_reward"]`, to be looked at, not learned from.
-    """
-
-    def __init__(self, env: gym.Env, reward: Callable[[Any, Any, Any], Any]):
-        # So that Gymnasium can make the wrapped environment again from its spec.
-        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, reward=reward)
-        gym.Wrapper.__init__(self, env)
-        if not callable(reward):
-            raise TypeError(
-                f"`reward` must be callable as reward(observation, action, next_observation), but is a "
-                f"{type(reward).__name__}."
-            )
-        self._learned = reward
-        self._last: Any = None
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-        self._last, info = self.env.reset(seed=seed, options=options)
-        return self._last, info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act; the reward is the learned one."""
-        after, true_reward, terminated, truncated, info = self.env.step(action)
-        paid = np.asarray(self._learned(self._last, action, after), float)
-        if paid.shape != () or not np.isfinite(paid):
-            raise ValueError(f"`reward` must give one finite number, but gave {paid!r}.")
-        self._last = after
-        return after, float(paid), terminated, truncated, info | {"true_reward": true_reward}
-
-
-class _GoesOn(gym.Wrapper):
-    """`FixedHorizon`, or `Absorbing` if there is an indicator, for one Gymnasium environment."""
-
-    def __init__(self, env: gym.Env, horizon: int, *, indicator: bool):
-        super().__init__(env)
-        self._horizon, self._indicator = horizon, indicator
-        self._ended, self._time, self._last = False, 0, np.zeros(0)
-        if indicator:
-            space = env.observation_space
-            assert isinstance(space, gym.spaces.Box)
-            low, high = (np.append(np.minimum(space.low, 0), 0), np.append(np.maximum(space.high, 0), 1))
-            self.observation_space = gym.spaces.Box(low.astype(np.float32), high.astype(np.float32))
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self._last, info = self.env.reset(seed=seed, options=options)
-        self._ended, self._time = False, 0
-        return self._shown(), info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self._time += 1
-        reward, truncated, info = 0.0, False, {}
-        if not self._ended:
-            self._last, reward, self._ended, truncated, info = self.env.step(action)
-        over = self._time >= self._horizon or (truncated and not self._ended)
-        return self._shown(), float(reward), False, over, info
-
-    def _shown(self) -> np.ndarray:
-        if not self._indicator:
-            return self._last
-        kept = np.zeros_like(self._last) if self._ended else self._last
-        return np.append(kept, float(self._ended)).astype(np.float32)
-
-
-def _made(env: str | Callable[[], gym.Env], options: dict[str, Any]) -> gym.Env:
+def _made(env: str | Callable[[], Any], options: dict[str, Any]) -> Any:
     if not isinstance(env, str):
         if not callable(env) or options:
             raise TypeError("`env` must be a Gymnasium id with options, or a function that makes one and takes none.")
         return env()
+    import gymnasium as gym
+
     with _told(env):
         return gym.make(env, **options)
 
@@ -206,38 +142,44 @@ def _made(env: str | Callable[[], gym.Env], options: dict[str, Any]) -> gym.Env:
 @contextlib.contextmanager
 def _told(name: str) -> Iterator[None]:
     """Gymnasium's own errors, as ours: with what to do."""
+    from gymnasium import error as told
+
     try:
         yield
-    except gym.error.DependencyNotInstalled as error:
+    except told.DependencyNotInstalled as error:
         raise ImportError(f"{name} needs more than Gymnasium itself: {error} (or `pip install irlax[envs]`)") from None
-    except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
+    except (told.UnregisteredEnv, told.DeprecatedEnv) as error:
         raise ValueError(
             f"There is no Gymnasium environment {name!r}: {error} Known ids: `gymnasium.pprint_registry()`."
         ) from None
 
 
-def _time_limit(env: gym.Env) -> int:
+def _time_limit(env: Any) -> int:
     limit = None if env.spec is None else env.spec.max_episode_steps
     if limit is None:
         raise ValueError("This environment has no time limit; say after how many steps to truncate: `horizon=`.")
     return limit
 
 
-def _check_observation_space(env: gym.Env) -> None:
+def _check_observation_space(env: Any) -> None:
+    from gymnasium import spaces
+
     space = env.observation_space
-    if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1 or space.dtype.kind != "f":
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.dtype.kind != "f":
         raise ValueError(
             f"Observations must be a flat Box of floats, but the space is {space}. Make the environment by a function "
             f"that wraps it in `gymnasium.wrappers.FlattenObservation` (and, for integers, `DtypeObservation`)."
         )
 
 
-def _action_space(env: gym.Env) -> tuple[Discrete | Box, int]:
+def _action_space(env: Any) -> tuple[Discrete | Box, int]:
     """The action space as ours, and the first of its integers."""
+    from gymnasium import spaces
+
     space = env.action_space
-    if isinstance(space, gym.spaces.Discrete):
+    if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n)), int(space.start)
-    if isinstance(space, gym.spaces.Box) and len(space.shape) == 1 and space.dtype.kind == "f":
+    if isinstance(space, spaces.Box) and len(space.shape) == 1 and space.dtype.kind == "f":
         if np.isfinite(space.low).all() and np.isfinite(space.high).all():
             return Box(space.low.astype(np.float32), space.high.astype(np.float32)), 0
         raise ValueError(
