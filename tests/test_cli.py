@@ -274,7 +274,18 @@ def test_interrupt_leaves_the_best_iterate_and_resume_finishes(files, tmp_path):
 
 
 def test_importing_irlax_imports_nothing_that_is_not_always_needed():
-    heavy = {"pandas", "pyarrow", "matplotlib", "typer", "rich", "blackjax", "tensorboard", "minari", "pooch", "brax"}
+    heavy = {
+        "pandas",
+        "pyarrow",
+        "matplotlib",
+        "typer",
+        "rich",
+        "gymnasium",
+        "blackjax",
+        "tensorboard",
+        "minari",
+        "pooch",
+    }
     code = f"import sys, irlax; print({heavy} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "set()"
