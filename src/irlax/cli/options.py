@@ -17,8 +17,8 @@ def option(*names: str, text: str, panel: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel)
 
 
-MDPPath = Annotated[Path, typer.Argument(metavar="MDP", help="The MDP: an .npz file.")]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `irlax fit` or `fit.save` wrote.")]
+MDPPath = Annotated[Path, typer.Argument(help="The MDP: an .npz file.")]
+RunPath = Annotated[Path, typer.Argument(help="A folder that `irlax fit` or `fit.save` wrote.")]
 Features = Annotated[
     Path | None,
     option("--features", text="A linear reward in these features: .npy, S×K, S×A×K or S×A×S×K.", panel=REWARD),

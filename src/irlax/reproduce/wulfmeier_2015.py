@@ -136,10 +136,9 @@ def _lines(_: Path | None) -> Iterator[Line]:
     yield Line(f"network, {few} → {many} paths", "curve falls", curves["network"], "each < the last", falls)
     flat = here["linear"][-1] > 0.5 * here["linear"][0]
     yield Line(f"linear, {few} → {many} paths", "curve stays high", curves["linear"], "last > half the first", flat)
-    yield Line.below(f"network, {many} paths", "close to 0", here["network"][-1], 0.5)
     for place, name in enumerate(("same world", "new world")):
         ratio = lost["network", many][place] / lost["linear", many][place]
-        yield Line.below(f"network / linear, {many} paths, {name}", "far below 1", ratio, 0.5)
+        yield Line.below(f"network / linear, {many} paths, {name}", "network far below", ratio, 0.5)
 
 
 RESULT = Result(
@@ -150,7 +149,8 @@ RESULT = Result(
     takes="2 min",
     lines=_lines,
     notes=(
-        "The paper prints curves and no table, so their shape is compared: worlds of seeds 0 and 1, means.",
+        "The paper prints curves and no table, so their shape is compared: means over the worlds of seeds 0 and 1; a "
+        "new world, with other objects, is judged likewise.",
         "Expected value difference: the true return that is lost by acting optimally for the learned reward.",
     ),
 )
