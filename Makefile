@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types unit bench clean
+.PHONY: setup demo test lint types unit bench package clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,14 @@ unit: setup
 BENCH ?=
 bench: setup
 	$(BIN)/python -m benchmarks.speed.run $(BENCH)
+
+# Both archives, and the wheel in an environment that holds nothing else.
+package: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(PYTHON) -m venv dist/venv
+	dist/venv/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	dist/venv/bin/python tests/packaging/smoke.py
 
 clean:
 	rm -rf $(VENV) .bench out dist .pytest_cache .ruff_cache .hypothesis

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import irlax as ix
 from irlax.cli import app
+from irlax.demo import SECTIONS, Section
 from irlax.demos import read_demos
 from irlax.estimators.tabular.storage import load_fit
 from irlax.mdp.files import load_mdp_file
+from irlax.tables import Summary, pairs
 from tests.command_line import S, irlax, small_demos, small_files, small_mdp
 
 IRLAX = [sys.executable, "-c", "from irlax.cli import main; main()"]
@@ -149,19 +152,64 @@ def test_grid_from_a_drawing_to_a_report(tmp_path):
     drawing = tmp_path / "maze.txt"
     drawing.write_text("S..\n.#X\n..G\n")
     grid, walks, run = tmp_path / "maze.npz", tmp_path / "walks.csv", tmp_path / "run"
-    made = irlax("mdp", "grid", drawing, "--out", grid, "--slip", 0.1, "--stay", "--horizon", 6, "--demos", walks)
-    assert made == (0, f"{grid}\n", "")
+    making = ["mdp", "grid", drawing, "--out", grid, "--slip", 0.1, "--stay", "--horizon", 6, "--demos", walks]
+    assert irlax(*making) == (0, f"{grid}\n", "")
+    record = {"mdp": str(grid), "demos": str(walks), "num_states": 8, "num_actions": 5, "episodes": 200}
+    assert json.loads(irlax(*making, "--json").out) == record
     assert load_mdp_file(grid).layout == ("S..", ".#X", "..G")
     assert read_demos(walks).num_episodes == 200
     assert irlax("fit", grid, walks, "--reward", "s", "--l2", 0.1, "--out", run).code == 0
     assert irlax("report", run).code == 0
-    endless = irlax("mdp", "grid", drawing, "--out", grid, "--ends", "--demos", walks, "--episodes", 3, "--key", 7)
+    endless = irlax("mdp", "grid", drawing, "--out", grid, "--ends", "--demos", walks, "--num", 3, "--key", 7)
     assert endless.code == 0 and read_demos(walks).num_episodes == 3
 
 
-def test_demo_writes_a_report(tmp_path):
+def test_demo_finds_the_truth_and_writes_a_report(tmp_path):
+    end = irlax("demo", "--out", tmp_path, "--json")
+    record = json.loads(end.out)
+    assert end.code == 0 and record["report"] == str(tmp_path / "report.html")
+    assert {row["path_risk"] > 0.5 for row in record["planning"]["rows"] if row["discount"] > 0.7} == {True}
+    for parameter in record["learning"]["parameters"]:
+        assert parameter["low"] < parameter["truth"] < parameter["high"]
+    # A constant; and for every cell a potential.
+    states, choices = record["identifiability"]["rows"]
+    assert states["hidden"] == 1 and choices["hidden"] == states["parameters"]
+    assert record["identifiability"]["shaped_reward_has_the_same_policy"]
+    text = (tmp_path / "report.html").read_text()
+    assert text.count("<h2>") == len(SECTIONS) and text.count("<figure>") >= 6
+
+
+def test_demo_prints_each_section(tmp_path, monkeypatch):
+    table = Summary([pairs("A title", [("x", 1)])])
+    monkeypatch.setattr(
+        "irlax.demo.SECTIONS", {"one": lambda: Section("One", table, {}, lambda page: page.text("Drawn."))}
+    )
     end = irlax("demo", "--out", tmp_path)
-    assert end.code == 0 and "RiskyPath" in end.out and (tmp_path / "report.html").exists()
+    assert end == (0, f"{table}\n\nReport: {tmp_path / 'report.html'}\n", "")
+    assert "<h2>1. One</h2>" in (tmp_path / "report.html").read_text()
+
+
+def test_every_command_that_prints_results_has_json():
+    def commands(group, path=()):
+        for name, command in group.commands.items():
+            yield from commands(command, (*path, name)) if hasattr(command, "commands") else [((*path, name), command)]
+
+    found = dict(commands(typer.main.get_command(app)))
+    assert len(found) == 10
+    flags = {name: {flag for option in command.params for flag in option.opts} for name, command in found.items()}
+    assert [name for name in flags if "--json" not in flags[name]] == []
+    # One name for one thing: what is drawn has --key, a number of episodes is --num.
+    assert all("--seed" not in flags[name] and "--episodes" not in flags[name] for name in flags)
+
+
+def test_the_shell_completes_commands_and_options(monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    assert "_IRLAX_COMPLETE=complete_bash" in irlax("--show-completion", "bash").out
+    monkeypatch.setenv("_IRLAX_COMPLETE", "complete_bash")
+    for words, expected in (("irlax re", ["report", "reproduce"]), ("irlax show --j", ["--json"])):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        assert irlax().out.split() == expected
 
 
 def test_resume_goes_on_from_an_unfinished_fit(files, tmp_path):
@@ -225,8 +273,20 @@ def test_interrupt_leaves_the_best_iterate_and_resume_finishes(files, tmp_path):
     np.testing.assert_allclose(load_fit(tmp_path / "run").reward.parameters, whole.reward.parameters, atol=1e-7)
 
 
-def test_importing_irlax_imports_nothing_for_files_or_figures():
-    code = "import sys, irlax; print({'pandas', 'pyarrow', 'matplotlib', 'typer'} & set(sys.modules))"
+def test_importing_irlax_imports_nothing_that_is_not_always_needed():
+    heavy = {
+        "pandas",
+        "pyarrow",
+        "matplotlib",
+        "typer",
+        "rich",
+        "gymnasium",
+        "blackjax",
+        "tensorboard",
+        "minari",
+        "pooch",
+    }
+    code = f"import sys, irlax; print({heavy} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "set()"
 

@@ -23,7 +23,7 @@ ORDER = [
     "rewards",
     "demos",
 ]
-ORDER += ["analysis", "envs", "datasets", "rl", "estimators", "report", "demo", "cli", "__init__"]
+ORDER += ["analysis", "envs", "datasets", "rl", "estimators", "report", "demo", "reproduce", "cli", "__init__"]
 
 
 def top(path):

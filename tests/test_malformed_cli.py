@@ -234,6 +234,12 @@ def test_nothing_but_a_fit_is_replaced(files):
 def test_other_commands_refuse_what_is_not_there(files):
     for arguments in (("show", files / "none"), ("show", files), ("report", files / "mdp.npz"), ("show",), ("fly",)):
         refused(files, "", *arguments)
+    for arguments in (
+        ("mdp", "grid", files / "none.txt", "--out", files / "m.npz"),
+        ("demo", "--out", files / "mdp.npz"),
+    ):
+        refused(files, str(files), *arguments)
+    refused(files, "folder|report.html", "diagnose", files / "mdp.npz", "--out", files)
     (files / "bad.txt").write_text("S?G")
     for options in (("--out", files / "m.npz"), ("--out", files / "m.txt")):
         refused(files, "", "mdp", "grid", files / "bad.txt", *options)
@@ -244,7 +250,7 @@ def test_other_commands_refuse_what_is_not_there(files):
         ("--horizon", 0),
         ("--discount", 3),
         ("--demos", files / "d.xls"),
-        ("--episodes", 0),
+        ("--num", 0),
     ):
         refused(files, "", *grid, "--demos", files / "d.csv", *options)
 

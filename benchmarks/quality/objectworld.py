@@ -1,20 +1,12 @@
 """Deep against linear rewards on Objectworld, from 8 to 128 demonstrations.
 
-The published setting (Levine, Popović and Koltun 2011; Wulfmeier, Ondruska and Posner 2015): 32×32 cells, two colours,
-slip .3, γ = .9, paths of 8 steps from random starts. As in Levine's toolkit the demonstrator is the soft-optimal policy
-of five times the reward. What is measured is the expected value difference: the true return, from random starts, that
-is lost by acting optimally for the learned reward; in the world that was learned in, and in new worlds with other
-objects of the same colours.
-
-Paths of 8 steps leave 43% of the discounted mass unobserved, so the objective is the likelihood, which takes truncated
-episodes as they are. With N paths, l2 = 1/N: a standard normal prior on every weight, the same for all rewards. How
-wide and deep the network is was settled on the worlds of seeds 100 to 103, which are not among those reported.
+The setting, the rewards and the fits are those of `irlax reproduce wulfmeier-2015`; here are more of them, with
+intervals.
 """
 
 import argparse
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,66 +19,10 @@ import scipy.stats
 from benchmarks import record
 
 import irlax as ix
-from irlax.envs.objectworld import Objectworld
+from irlax.reproduce.wulfmeier_2015 import LENGTH, METHODS, SHARPNESS, SOLVER, TOLERANCE, Method, World
 
 COUNTS = (8, 16, 32, 64, 128)
-LENGTH = 8
-#: The toolkit multiplies the reward by this before the demonstrator plans.
-SHARPNESS = 5.0
 NUM_NEW_WORLDS = 4
-#: A limit that the linear rewards do not need; for the network it is part of the method (early stopping).
-SOLVER = ix.LBFGS(max_steps=100)
-TOLERANCE = 1e-4
-#: Distances enter the network in units of this many cells.
-CELLS = 4.0
-
-
-class Method(NamedTuple):
-    """A family of rewards: how it looks at a world."""
-
-    label: str
-    build: Callable[[Objectworld, jax.Array], Any]
-
-
-def linear_in_distances(world: Objectworld, key: jax.Array) -> ix.LinearReward:
-    return ix.LinearReward(world.features("continuous") / CELLS, names=world.feature_names("continuous"))
-
-
-def linear_in_indicators(world: Objectworld, key: jax.Array) -> ix.LinearReward:
-    return ix.LinearReward(world.features("discrete"), names=world.feature_names("discrete"))
-
-
-def network(world: Objectworld, key: jax.Array) -> ix.NeuralReward:
-    return ix.NeuralReward(world.features("continuous") / CELLS, width=32, depth=2, activation="relu", key=key)
-
-
-METHODS = {
-    "linear": Method("linear in the 4 distances", linear_in_distances),
-    "linear, discrete": Method("linear in 128 indicators of distance", linear_in_indicators),
-    "network": Method("network of the 4 distances", network),
-}
-
-
-class World(NamedTuple):
-    """An Objectworld, and the best that can be earned in it."""
-
-    env: Objectworld
-    best: float
-
-    @classmethod
-    def of(cls, seed: int) -> "World":
-        env = Objectworld(seed=seed)
-        return cls(env, earned(env, env.reward))
-
-    def lost(self, reward: Any) -> float:
-        """The expected value difference of a learned reward."""
-        return self.best - earned(self.env, reward.table(self.env.mdp))
-
-
-def earned(env: Objectworld, reward: np.ndarray) -> float:
-    """The true return of the policy that is optimal for `reward`."""
-    plan = ix.hard_plan(env.mdp, reward, method="value-iteration")
-    return float(ix.expected_return(env.mdp, plan, env.reward))
 
 
 class Trial(NamedTuple):
@@ -107,10 +43,9 @@ def trials(seeds: range, tell: Callable[[Trial], None]) -> tuple[list[Trial], di
     for seed in seeds:
         world = World.of(seed)
         new_worlds = [World.of(1000 + NUM_NEW_WORLDS * seed + k) for k in range(NUM_NEW_WORLDS)]
-        expert = ix.soft_plan(world.env.mdp, SHARPNESS * world.env.reward, method="value-iteration")
-        bounds.append(yardsticks(world, expert))
+        bounds.append(yardsticks(world))
         demos_key, network_key = jr.split(jr.key(seed))
-        everything = ix.rollout(world.env.mdp, expert, num=max(COUNTS), length=LENGTH, key=demos_key)
+        everything = world.walks(max(COUNTS), demos_key)
         for num in COUNTS:
             demos = everything.select(range(num))
             for name, method in METHODS.items():
@@ -125,13 +60,13 @@ def trials(seeds: range, tell: Callable[[Trial], None]) -> tuple[list[Trial], di
     return done, {"references": references, "boards": boards}
 
 
-def yardsticks(world: World, expert: ix.Plan) -> dict[str, float]:
+def yardsticks(world: World) -> dict[str, float]:
     """The return of the best policy, and how far the demonstrator and a random walk fall short of it."""
     mdp, reward = world.env.mdp, world.env.reward
     anyhow = np.full((mdp.num_states, mdp.num_actions), 1 / mdp.num_actions)
     return {
         "best return": world.best,
-        "demonstrator": world.best - float(ix.expected_return(mdp, expert, reward)),
+        "demonstrator": world.best - float(ix.expected_return(mdp, world.expert(), reward)),
         "random walk": world.best - float(ix.expected_return(mdp, anyhow, reward)),
     }
 
@@ -147,18 +82,13 @@ def tried(
     key: jax.Array,
 ) -> tuple[Trial, Any]:
     """Fit one reward to one set of demonstrations, and see what it is worth."""
-    num = demos.num_episodes
-    estimator = ix.MCEIRL(objective="likelihood", l2=1 / num, start="mdp", solver=SOLVER, tol=TOLERANCE, progress=False)
     began = time.perf_counter()
-    with warnings.catch_warnings():
-        # The status is counted and reported below.
-        warnings.simplefilter("ignore", ix.UnfinishedWarning)
-        fit = estimator.fit(world.env.mdp, method.build(world.env, key), demos)
+    fit = world.fit(method, demos, key)
     seconds = time.perf_counter() - began
     here = fit.expected_value_difference(world.env.reward)
     moved = [method.build(new.env, key).with_parameters(fit.reward.parameters) for new in new_worlds]
     elsewhere = np.mean([new.lost(reward) for new, reward in zip(new_worlds, moved, strict=True)])
-    return Trial(seed, num, name, here, float(elsewhere), seconds, fit.status.name.lower()), fit
+    return Trial(seed, demos.num_episodes, name, here, float(elsewhere), seconds, fit.status.name.lower()), fit
 
 
 def summarised(values: list[float]) -> dict[str, float]:

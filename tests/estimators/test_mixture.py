@@ -1,6 +1,7 @@
 """Mixtures of unobserved types: two simulated ones are recovered; likelihood and scores are the literal ones."""
 
 import dataclasses
+import json
 
 import jax
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from scipy.special import logsumexp
 
 import irlax as ix
+from irlax.report.mixture_report import _of_type, mixture_page
+from tests.command_line import irlax
 from tests.problems import bus_like, wear_and_replacement
 
 FEATURES = wear_and_replacement()
@@ -120,3 +123,35 @@ def test_bad_mixtures_are_refused(panel, as_a_user):
     uneven = dataclasses.replace(demos, weights=np.arange(1.0, 201.0))
     with pytest.raises(ValueError, match="one weight"):
         ix.MixtureIRL().fit(MDP, REWARD, uneven, key=key, individual=np.repeat(np.arange(100), 2))
+
+
+def test_the_command_line_shows_and_reports_a_mixture(fit, tmp_path):
+    run = fit.save(tmp_path / "run")
+    assert irlax("show", run) == (0, f"{fit.summary()}\n", "")
+    record = json.loads(irlax("show", run, "--json").out)
+    assert [kind["share"] for kind in record["types"]] == fit.shares.tolist()
+    assert record["types"][1]["parameters"][0] == {
+        "name": "wear",
+        "estimate": fit.parameters[1, 0],
+        "standard_error": fit.standard_errors()[1, 0],
+    }
+    end = irlax("report", run, "--json")
+    assert end.code == 0 and json.loads(end.out) == {"report": str(run / "report.html")}
+    text = (run / "report.html").read_text()
+    for heading in ("How sure the rewards are", "Who is of which type", "Type 1:", "Type 2:", "Convergence"):
+        assert f"<h2>{heading}" in text
+    (run / "arrays.npz").write_bytes(b"")
+    for command in ("show", "report"):
+        assert irlax(command, run).code == 2
+
+
+def test_a_report_counts_individuals_by_their_posterior_if_each_is_an_episode(fit):
+    single = dataclasses.replace(
+        fit,
+        individuals=np.arange(200),
+        **{name: np.repeat(getattr(fit, name), 2, axis=0) for name in ("posterior", "weights", "scores")},
+    )
+    assert "by how likely they are of this type" in mixture_page(single).render()
+    assert "by how likely they are of this type" not in mixture_page(fit).render()
+    demos = _of_type(single, 0).demos
+    np.testing.assert_allclose(demos.weights, np.repeat(fit.posterior[:, 0], 2))

@@ -1,5 +1,7 @@
 """`irlax diagnose`, and what a report says the data cannot tell."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -19,11 +21,12 @@ def saved(tmp_path, env, **options):
 def test_a_checkerboard_is_told_and_drawn(tmp_path):
     env = ix.envs.Gridworld(["....", ".#..", "...."], bump="unavailable")
     path = saved(tmp_path, env, layout=env.layout)
-    summary = diagnose(load_mdp_file(path), ix.TabularReward("s"))
+    found = diagnose(load_mdp_file(path), ix.TabularReward("s"))
+    summary = found.summary()
     assert dict(summary.tables[0].rows)["linked components"] == 2
     assert dict(summary.tables[0].rows)["decomposable"] is False
     assert {kind for kind, _ in summary.tables[-1].rows} == {"constant", "potential"}
-    page = diagnosis_page(load_mdp_file(path), ix.TabularReward("s")).render()
+    page = diagnosis_page(found).render()
     assert "Cells of the same colour are linked: 2 in all" in page
     assert "<svg" in page
 
@@ -31,7 +34,7 @@ def test_a_checkerboard_is_told_and_drawn(tmp_path):
 def test_small_problems_without_a_grid_have_a_link_graph_with_escaped_names(tmp_path):
     env = ix.envs.TwoStateCycle(self_loops=True)
     path = saved(tmp_path, env, state_names=["<b>A</b>", "$B$"])
-    page = diagnosis_page(load_mdp_file(path), ix.TabularReward("s")).render()
+    page = diagnosis_page(diagnose(load_mdp_file(path), ix.TabularReward("s"))).render()
     assert "1-step linked" in page
     assert "<b>A</b>" not in page
 
@@ -43,6 +46,9 @@ def test_the_command_prints_and_writes(tmp_path):
     assert ended.code == 0
     assert "decomposable" in ended.out and "Kim et al. 2021" in ended.out
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    record = json.loads(irlax("diagnose", path, "--json").out)
+    assert record["decomposable"] is True and record["linked_components"] == 1 and record["rank"] == 1
+    assert [hidden["kind"] for hidden in record["hidden"]] == ["constant"]
     np.save(tmp_path / "f.npy", np.ones((2, 2, 1)))
     assert "0 of 1 dimensions" in irlax("diagnose", path, "--features", tmp_path / "f.npy").out
     wrong = irlax("diagnose", path, "--reward", "ssa")

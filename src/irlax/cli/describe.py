@@ -3,13 +3,18 @@
 from typing import Any
 
 from irlax.estimators.tabular.fit import TabularFit
+from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.precision import scope
 from irlax.records import plain
 from irlax.rewards.base import flat
 
 
-def description(fit: TabularFit) -> dict[str, Any]:
+def description(fit: TabularFit | MixtureFit) -> dict[str, Any]:
     """What the summary says, as plain values under fixed names."""
+    return _mixture(fit) if isinstance(fit, MixtureFit) else _tabular(fit)
+
+
+def _tabular(fit: TabularFit) -> dict[str, Any]:
     certificate = {} if fit.certificate is None else vars(fit.certificate)
     return {
         "method": fit.method,
@@ -45,3 +50,42 @@ def _parameters(fit: TabularFit) -> list[dict[str, Any]]:
         columns["sd"] = fit.samples.std(axis=0, ddof=1)
     names = fit.reward.parameter_names()
     return [{"name": name} | {key: plain(column[k]) for key, column in columns.items()} for k, name in enumerate(names)]
+
+
+def _mixture(fit: MixtureFit) -> dict[str, Any]:
+    mdp, demos = fit.expert.mdp, fit.expert.demos
+    assert demos is not None
+    names = fit.rewards[0].parameter_names()
+    errors = fit.standard_errors() if fit.converged else [[None] * len(names)] * fit.num_types
+    share_errors = fit.share_errors() if fit.converged else [None] * fit.num_types
+    types = [
+        {
+            "share": plain(fit.shares[g]),
+            "share_error": plain(share_errors[g]),
+            "parameters": [
+                {"name": name, "estimate": plain(fit.parameters[g, k]), "standard_error": plain(errors[g][k])}
+                for k, name in enumerate(names)
+            ],
+        }
+        for g in range(fit.num_types)
+    ]
+    return {
+        "method": "MixtureIRL",
+        "status": fit.status.name.lower(),
+        "converged": fit.converged,
+        "message": fit.status.value,
+        "settings": {name: plain(value) for name, value in fit.settings},
+        "reward": type(fit.rewards[0]).__name__,
+        "types": types,
+        "num_states": mdp.num_states,
+        "num_actions": mdp.num_actions,
+        "discount": float(mdp.discount),
+        "horizon": mdp.horizon,
+        "individuals": len(fit.posterior),
+        "choices": demos.num_steps,
+        "log_likelihood": plain(fit.log_likelihood),
+        "bic": plain(fit.bic),
+        "certificate": {name: plain(value) for name, value in vars(fit.certificate).items()},
+        "steps": fit.iterations,
+        "seconds": plain(fit.seconds),
+    }

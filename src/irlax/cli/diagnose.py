@@ -5,19 +5,22 @@ from typing import Annotated
 
 import typer
 
+from irlax.cli.options import AsJson, FeatureNames, Features, MDPPath, Reward, emit
+
 
 def diagnose(
-    mdp: Annotated[Path, typer.Argument(help="An MDP file (.npz), as `irlax fit` takes it.")],
+    mdp: MDPPath,
     *,
-    features: Annotated[Path | None, typer.Option(help="Features (.npy), [S,K], [S,A,K] or [S,A,S,K].")] = None,
-    feature_names: Annotated[str | None, typer.Option(help="Names of the features, with commas between.")] = None,
-    reward: Annotated[str | None, typer.Option(help="A table over s, sa or sas; s if nothing is said.")] = None,
+    features: Features = None,
+    feature_names: FeatureNames = None,
+    reward: Reward = None,
     out: Annotated[Path | None, typer.Option(help="Also write a page (.html) with drawings.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say which rewards a policy in this MDP can reveal, and which it hides.
 
     Linked states and decomposability, published rank conditions, and the directions of the reward's
-    parameters that leave the policy as it is.
+    parameters that leave the policy as it is. Without --features or --reward, of a reward over states.
     """
     from irlax.cli.inputs import reward_of
     from irlax.mdp.files import load_mdp_file
@@ -25,7 +28,10 @@ def diagnose(
     from irlax.report.diagnosis import diagnosis_page
 
     over = "s" if features is None and reward is None else reward
-    file, learned = load_mdp_file(mdp), reward_of(features, feature_names, over)
-    print(facts_about(file, learned))
+    found = facts_about(load_mdp_file(mdp), reward_of(features, feature_names, over))
+    record = found.record()
+    text = str(found.summary())
     if out is not None:
-        print(f"Page: {diagnosis_page(file, learned).write(out)}")
+        page = diagnosis_page(found).write(out)
+        record, text = record | {"page": str(page)}, f"{text}\nPage: {page}"
+    emit(text, record, as_json=as_json)

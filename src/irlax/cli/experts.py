@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from irlax.cli.options import AsJson, Key, emit
+
 Algorithm = Literal["ppo", "sac"]
 _ENV = "An environment: cartpole, pendulum, mountain-car, acrobot, point-maze, gymnasium:ID, …"
 
@@ -19,10 +21,11 @@ def train(
     temperature: Annotated[
         float | None, typer.Option(help="Less of it comes closer to the best return; by default, the algorithm's own.")
     ] = None,
-    key: Annotated[int, typer.Option(help="The seed.")] = 0,
+    key: Key = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard's events.")] = False,
     num: Annotated[int, typer.Option(help="Episodes to judge the expert by.")] = 100,
+    as_json: AsJson = False,
 ) -> None:
     """Train an expert for the environment's own reward; print what its episodes return.
 
@@ -31,18 +34,21 @@ def train(
     """
     import jax.random as jr
 
+    from irlax import checks
+    from irlax.envs import evaluate
     from irlax.rl import PPO, SAC
 
-    envs = _environments()
+    checks.count("num", num)
     settings = {} if temperature is None else {"temperature": temperature}
     learner = PPO(**settings) if algorithm == "ppo" else SAC(**settings)
-    made = _made(envs, env, learner.num_envs)
+    made = _made(env, learner.num_envs)
     train_key, judge_key = jr.split(jr.key(key))
     result = learner.train(
         made, key=train_key, steps=steps, seeds=seeds, out=out, resume=resume, tensorboard=tensorboard
     )
-    returns = envs.evaluate(made, result.best_policy, num=num, key=judge_key)
-    print(f"{env}: return {returns.mean():.1f} ± {returns.std():.1f} over {num} episodes; policy in {out}")
+    returns = evaluate(made, result.best_policy, num=num, key=judge_key)
+    text = f"{env}: return {returns.mean():.1f} ± {returns.std():.1f} over {num} episodes; policy in {out}"
+    emit(text, _record(env, returns) | {"policy": str(out)}, as_json=as_json)
 
 
 def collect(
@@ -51,7 +57,8 @@ def collect(
     policy: Annotated[Path, typer.Option(help="A folder that `irlax expert train` wrote, or a policy file (.eqx).")],
     out: Annotated[Path, typer.Option(help="The demonstrations to write (.npz).")],
     num: Annotated[int, typer.Option(help="Episodes.")] = 10,
-    key: Annotated[int, typer.Option(help="The seed.")] = 0,
+    key: Key = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Demonstrate: write episodes of a trained policy, with observations, actions and the true rewards.
 
@@ -62,26 +69,26 @@ def collect(
 
     from irlax import storage
     from irlax.demos import write_demos
+    from irlax.envs import collect as act
     from irlax.rl import load_policy
 
-    envs = _environments()
     storage.known_suffix(out, (".npz",))
     acts = load_policy(policy)
-    demos = envs.collect(_made(envs, env, 1), acts, num, jr.key(key))
+    demos = act(_made(env, 1), acts, num, jr.key(key))
     write_demos(out, demos)
     returns = demos.returns
-    print(f"{env}: {num} episodes, return {returns.mean():.1f} ± {returns.std():.1f}, in {out}")
+    text = f"{env}: {num} episodes, return {returns.mean():.1f} ± {returns.std():.1f}, in {out}"
+    emit(text, _record(env, returns) | {"demos": str(out)}, as_json=as_json)
 
 
-def _environments() -> Any:
-    """The environments, if this irlax can act in any."""
+def _record(env: str, returns: Any) -> dict[str, Any]:
+    """What both commands tell machines."""
+    mean, deviation = float(returns.mean()), float(returns.std())
+    return {"env": env, "episodes": len(returns), "return_mean": mean, "return_sd": deviation}
+
+
+def _made(name: str, num_envs: int) -> Any:
+    """The environment; those of Gymnasium with as many copies as are to step at once."""
     from irlax import envs
 
-    if not hasattr(envs, "make"):
-        raise ImportError("This irlax has no environments to act in: irlax.envs.make is missing.")
-    return envs
-
-
-def _made(envs: Any, name: str, num_envs: int) -> Any:
-    """The environment; those of Gymnasium with as many copies as are to step at once."""
     return envs.make(name, num_envs=num_envs) if name.startswith("gymnasium:") else envs.make(name)

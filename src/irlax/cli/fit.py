@@ -1,76 +1,74 @@
 """`irlax fit`: from files to a fit on disk."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
+
+from irlax.cli.options import (
+    DATA,
+    METHOD,
+    RESULT,
+    AsJson,
+    FeatureNames,
+    Features,
+    Key,
+    MDPPath,
+    Reward,
+    emit,
+    option,
+)
 
 Method = Literal["mce", "maxent", "apprenticeship", "bayesian", "two-step"]
 Objective = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]
-Over = Literal["s", "sa", "sas"]
 Start = Literal["auto", "demos", "mdp"]
-
-_DATA, _REWARD, _METHOD, _OUTPUT = "The data", "The reward", "The method", "The result"
-
-
-def _option(*names: str, text: str, panel: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel)
 
 
 def fit(
-    mdp: Annotated[Path, typer.Argument(help="The MDP: an .npz file.")],
+    mdp: MDPPath,
     demos: Annotated[Path, typer.Argument(help="The demonstrations: a .csv, .parquet or .npz file.")],
     *,
-    out: Annotated[Path, _option("--out", text="The folder to write the fit to.", panel=_OUTPUT)],
-    features: Annotated[
-        Path | None,
-        _option("--features", text="A linear reward in these features: .npy, S×K, S×A×K or S×A×S×K.", panel=_REWARD),
-    ] = None,
-    feature_names: Annotated[
-        str | None, _option("--feature-names", text="Names of the K features, with commas between.", panel=_REWARD)
-    ] = None,
-    reward: Annotated[
-        Over | None,
-        _option("--reward", text="A tabular reward over states, state–actions or transitions.", panel=_REWARD),
-    ] = None,
-    method: Annotated[Method, _option("--method", text="The estimator.", panel=_METHOD)] = "mce",
+    out: Annotated[Path, option("--out", text="The folder to write the fit to.", panel=RESULT)],
+    features: Features = None,
+    feature_names: FeatureNames = None,
+    reward: Reward = None,
+    method: Annotated[Method, option("--method", text="The estimator.", panel=METHOD)] = "mce",
     objective: Annotated[
         Objective | None,
-        _option("--objective", text="What mce optimises; by default, feature-matching.", panel=_METHOD),
+        option("--objective", text="What mce optimises; by default, feature-matching.", panel=METHOD),
     ] = None,
-    solver: Annotated[SolverName | None, _option("--solver", text="How; by default, auto.", panel=_METHOD)] = None,
+    solver: Annotated[SolverName | None, option("--solver", text="How; by default, auto.", panel=METHOD)] = None,
     l2: Annotated[
-        str | None, _option("--l2", text="A penalty ½·l2·‖θ‖², or cv: by cross-validation.", panel=_METHOD)
+        str | None, option("--l2", text="A penalty ½·l2·‖θ‖², or cv: by cross-validation.", panel=METHOD)
     ] = None,
     tol: Annotated[
-        float | None, _option("--tol", text="Stop when no entry of the gradient is larger.", panel=_METHOD)
+        float | None, option("--tol", text="Stop when no entry of the gradient is larger.", panel=METHOD)
     ] = None,
     start: Annotated[
-        Start | None, _option("--start", text="Where the model starts: as the demos do, or the MDP.", panel=_METHOD)
+        Start | None, option("--start", text="Where the model starts: as the demos do, or the MDP.", panel=METHOD)
     ] = None,
     setting: Annotated[
         list[str] | None,
-        _option("--set", text="NAME=VALUE: another setting of the method or its solver. Repeat.", panel=_METHOD),
+        option("--set", text="NAME=VALUE: another setting of the method or its solver. Repeat.", panel=METHOD),
     ] = None,
-    key: Annotated[int, _option("--key", text="The seed, for methods that draw.", panel=_METHOD)] = 0,
-    episode: Annotated[str, _option("--episode", text="Column of the individual.", panel=_DATA)] = "episode",
-    time: Annotated[str, _option("--time", text="Column of t, from 0.", panel=_DATA)] = "t",
-    state: Annotated[str, _option("--state", text="Column of the state.", panel=_DATA)] = "state",
-    action: Annotated[str, _option("--action", text="Column of the action.", panel=_DATA)] = "action",
+    key: Key = 0,
+    episode: Annotated[str, option("--episode", text="Column of the individual.", panel=DATA)] = "episode",
+    time: Annotated[str, option("--time", text="Column of t, from 0.", panel=DATA)] = "t",
+    state: Annotated[str, option("--state", text="Column of the state.", panel=DATA)] = "state",
+    action: Annotated[str, option("--action", text="Column of the action.", panel=DATA)] = "action",
     next_state: Annotated[
-        str | None, _option("--next-state", text="Column of the next state, if not `next_state`.", panel=_DATA)
+        str | None, option("--next-state", text="Column of the next state, if not `next_state`.", panel=DATA)
     ] = None,
     terminated: Annotated[
-        str | None, _option("--terminated", text="Column of whether it ended, if not `terminated`.", panel=_DATA)
+        str | None, option("--terminated", text="Column of whether it ended, if not `terminated`.", panel=DATA)
     ] = None,
-    weight: Annotated[str | None, _option("--weight", text="Column of weights, if not `weight`.", panel=_DATA)] = None,
+    weight: Annotated[str | None, option("--weight", text="Column of weights, if not `weight`.", panel=DATA)] = None,
     held_out: Annotated[
-        Path | None, _option("--held-out", text="Demonstrations to score, not to learn from.", panel=_DATA)
+        Path | None, option("--held-out", text="Demonstrations to score, not to learn from.", panel=DATA)
     ] = None,
-    resume: Annotated[bool, _option("--resume", text="Go on from the unfinished fit in --out.", panel=_OUTPUT)] = False,
-    as_json: Annotated[bool, _option("--json", text="Print the summary for machines.", panel=_OUTPUT)] = False,
+    resume: Annotated[bool, option("--resume", text="Go on from the unfinished fit in --out.", panel=RESULT)] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Learn a reward from demonstrations, print its summary, write it to a folder.
 
@@ -128,5 +126,5 @@ def fit(
         result = fitting.run(estimator, problem, key=key, earlier=earlier)
         file = problem.file
         save_fit(result, out, layout=file.layout, state_names=file.state_names, action_names=file.action_names)
-    print(json.dumps(description(result), indent=1) if as_json else result.summary())
+    emit(result.summary(), description(result), as_json=as_json)
     raise typer.Exit(fitting.exit_code(result))

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from irlax.cli.options import AsJson, Key, emit
+
 
 def grid(
     layout: Annotated[
@@ -20,8 +22,9 @@ def grid(
     demos: Annotated[
         Path | None, typer.Option(help="Also write walks (.csv, .parquet, .npz) of one who likes G and dislikes X.")
     ] = None,
-    episodes: Annotated[int, typer.Option(help="How many walks.")] = 200,
-    key: Annotated[int, typer.Option(help="The seed of the walks.")] = 0,
+    num: Annotated[int, typer.Option(help="Episodes: how many walks.")] = 200,
+    key: Key = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Make an MDP file from a drawing of a gridworld, and walks in it to learn from.
 
@@ -45,15 +48,18 @@ def grid(
     # Both names are checked before either file is written.
     storage.known_suffix(out, (".npz",))
     storage.known_suffix(demos or "none.csv", SUFFIXES)
-    rows = layout.read_text(encoding="utf-8").split()
+    with storage.unreadable(layout, "a drawing of cells"):
+        rows = layout.read_text(encoding="utf-8").split()
     world = Gridworld(rows, slip=slip, stay=stay, ends=ends, discount=discount, horizon=horizon)
     mdp = world.mdp
     if demos is not None:
         plan = soft_plan(mdp, 3 * world.reward)
         # Long enough that a truncated walk on an infinite horizon lacks a thousandth of its discounted mass.
         length = horizon or min(1000, math.ceil(math.log(1e-3) / math.log(min(max(discount, 1e-3), 0.999))))
-        num = checks.count("episodes", episodes)
+        checks.count("num", num)
         walks = rollout(mdp, plan, num=num, key=jax.random.key(key), **({} if horizon else {"length": length}))
         write_demos(demos, walks)
     save_mdp(out, mdp, layout=world.layout, action_names=world.action_names[: mdp.num_actions])
-    print(out)
+    record = {"mdp": str(out), "demos": None if demos is None else str(demos)}
+    record |= {"num_states": mdp.num_states, "num_actions": mdp.num_actions, "episodes": num if demos else 0}
+    emit(out, record, as_json=as_json)

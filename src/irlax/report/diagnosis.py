@@ -3,17 +3,21 @@
 import contextlib
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 from irlax.analysis import cao_state_only, identify, kim_aperiodic, linked, linked_components
 from irlax.analysis.identifiability import Identification
+from irlax.analysis.rank_tests import RankTest
 from irlax.mdp.files import MDPFile
 from irlax.planning import soft_plan
+from irlax.records import plain
 from irlax.report import plots
 from irlax.report.html import Page
 from irlax.report.scene import Grid
 from irlax.rewards import AbstractReward
 from irlax.tables import Summary, Table, pairs, show
+from irlax.typing import Int
 
 #: A link graph with more states than this is a ball of wool.
 MOST_NODES = 60
@@ -23,48 +27,83 @@ WIDTH = 7.0
 MOST_PARAMETERS = 2500
 
 
-def diagnose(file: MDPFile, reward: AbstractReward) -> Summary:
-    """Facts about an MDP, its linked states, and what a policy would reveal of `reward`."""
+class Diagnosis(eqx.Module):
+    """Facts about an MDP, its linked states, and what a policy would reveal of a reward."""
+
+    file: MDPFile
+    #: The linked component of each state.
+    component: Int[np.ndarray, " S"]
+    deterministic: bool
+    #: Published conditions, where they speak of this problem.
+    conditions: tuple[RankTest, ...]
+    #: None with more parameters than can be worked out.
+    identification: Identification | None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is known at a glance."""
+        mdp, count = self.file.mdp, int(self.component.max()) + 1
+        return {
+            "states": mdp.num_states,
+            "actions": mdp.num_actions,
+            "discount": float(mdp.discount),
+            "horizon": mdp.horizon or "infinite",
+            "deterministic": self.deterministic,
+            "absorbing states": int(mdp.absorbing.sum()),
+            "linked components": count,
+            "decomposable": count == 1,
+        }
+
+    def summary(self) -> Summary:
+        """The facts as tables."""
+        tables = [pairs("The MDP", list(self.facts.items()))]
+        if self.conditions:
+            rows = [(test.name, test.rank, test.needed, test.passes) for test in self.conditions]
+            tables.append(Table(("published condition", "rank", "needed", "holds"), rows))
+        found = self.identification
+        return Summary(tables if found is None else (*tables, *found.summary().tables))
+
+    def record(self) -> dict[str, Any]:
+        """The facts for machines."""
+        found = self.identification
+        hidden = [] if found is None else list(zip(found.kinds, found.null_basis, strict=True))
+        return {
+            **{name.replace(" ", "_"): plain(value) for name, value in self.facts.items()},
+            "conditions": [
+                {"name": test.name, "rank": test.rank, "needed": test.needed, "holds": bool(test.passes)}
+                for test in self.conditions
+            ],
+            "parameters": None if found is None else list(found.names),
+            "rank": None if found is None else found.rank,
+            "hidden": [{"kind": kind, "direction": plain(direction)} for kind, direction in hidden],
+        }
+
+
+def diagnose(file: MDPFile, reward: AbstractReward) -> Diagnosis:
+    """What can be learned of `reward` in the MDP of a file."""
     mdp = file.mdp
-    component = linked_components(mdp)
-    count = int(component.max()) + 1
     deterministic = all(np.all(matrix.data > 1 - 1e-12) for matrix in mdp.dynamics.to_scipy())
-    facts: list[tuple[str, Any]] = [
-        ("states", mdp.num_states),
-        ("actions", mdp.num_actions),
-        ("discount", float(mdp.discount)),
-        ("horizon", mdp.horizon or "infinite"),
-        ("deterministic", deterministic),
-        ("absorbing states", int(mdp.absorbing.sum())),
-        ("linked components", count),
-        ("decomposable", count == 1),
-    ]
-    tables = [pairs("The MDP", facts)]
+    conditions = []
     if mdp.mask is None and mdp.num_states <= 500:
-        tests = [cao_state_only(mdp)]
+        conditions = [cao_state_only(mdp)]
         with contextlib.suppress(ValueError):
             # It speaks of deterministic, strongly connected problems alone.
-            tests.append(kim_aperiodic(mdp))
-        rows = [(test.name, test.rank, test.needed, test.passes) for test in tests]
-        tables.append(Table(("published condition", "rank", "needed", "holds"), rows))
-    bound = reward.bind(mdp)
-    if bound.num_parameters > MOST_PARAMETERS:
-        return Summary(tables)
-    nothing = soft_plan(mdp, np.zeros(mdp.num_states))
-    found = identify(mdp, bound, nothing)
-    return Summary((*tables, *found.summary().tables))
+            conditions.append(kim_aperiodic(mdp))
+    bound, found = reward.bind(mdp), None
+    if bound.num_parameters <= MOST_PARAMETERS:
+        found = identify(mdp, bound, soft_plan(mdp, np.zeros(mdp.num_states)))
+    return Diagnosis(file, linked_components(mdp), deterministic, tuple(conditions), found)
 
 
-def diagnosis_page(file: MDPFile, reward: AbstractReward) -> Page:
+def diagnosis_page(diagnosis: Diagnosis) -> Page:
     """The diagnosis as one page, with the linked components drawn."""
-    summary = diagnose(file, reward)
-    mdp, component = file.mdp, linked_components(file.mdp)
-    count = int(component.max()) + 1
+    file, component = diagnosis.file, diagnosis.component
+    mdp, count = file.mdp, int(component.max()) + 1
     page = Page(
         "What can be learned here",
         "Before there are any demonstrations: which rewards this MDP lets a policy reveal, and which it hides.",
     )
-    for table in summary.tables:
+    for table in diagnosis.summary().tables:
         page = page.table(table)
     page = page.heading("Linked states").text(
         "Two states are linked if some state can be followed by either, or by a chain of such pairs. Where all are "

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from irlax.estimators.tabular.fit import SHOWN_PARAMETERS, TabularFit
+from irlax.analysis.identifiability import Identification
+from irlax.estimators.tabular.fit import SHOWN_PARAMETERS, History, TabularFit
 from irlax.estimators.tabular.inference import identified_errors
 from irlax.estimators.tabular.storage import Run
 from irlax.report import plots
@@ -42,11 +43,21 @@ def fit_page(run: Run) -> Page:
     for i, file in enumerate(run.files[:SHOWN_MDPS]):
         scene = Scene.of(fit, file, i)
         suffix = f", MDP {i + 1} of {len(run.files)}" if len(run.files) > 1 else ""
-        page = _occupancies(_policy(_reward(page, scene, suffix), scene, suffix), scene, fit, suffix)
+        page = _pictures(page, scene, fit, suffix)
     page = _convergence(_untold(page, fit, Grid.of(next(iter(run.files)))), fit)
     if parameters and len(first) == 1:
         page = page.heading("Parameters").table(parameters[0])
     return page.heading("How it was made").table(pairs("", run.versions))
+
+
+def _pictures(page: Page, scene: Scene, fit: TabularFit, suffix: str) -> Page:
+    page = draw_reward(page.heading(f"Reward{suffix}"), scene)
+    page = draw_policy(page.heading(f"Policy{suffix}"), scene)
+    page = page.heading(f"Where expert and model go{suffix}")
+    more = ""
+    if fit.method == "MaxEntIRL":
+        more = " These are visits in the real world; the Maximum Entropy model believes in others."
+    return draw_visits(page, scene, more)
 
 
 def _lead(fit: TabularFit) -> str:
@@ -56,7 +67,8 @@ def _lead(fit: TabularFit) -> str:
     return f"Learned from {seen}, in an MDP of {size} with discount {float(fit.mdp.discount):g} and {horizon}."
 
 
-def _drawn(page: Page, figure: Any, caption: str) -> Page:
+def drawn(page: Page, figure: Any, caption: str) -> Page:
+    """The page with a figure."""
     with warnings.catch_warnings():
         # Names may use letters that the font does not have: they are shown as boxes.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
@@ -82,8 +94,8 @@ def _listed(scene: Scene, columns: int = 1) -> tuple[Any, np.ndarray, Int[np.nda
     return figure, axes[0], states, note
 
 
-def _reward(page: Page, scene: Scene, suffix: str) -> Page:
-    page = page.heading(f"Reward{suffix}")
+def draw_reward(page: Page, scene: Scene) -> Page:
+    """The learned reward."""
     by_state = np.nanmax(scene.reward, axis=1)
     scale = plots.limits(scene.reward)
     if scene.grid is not None and scene.over_states:
@@ -94,26 +106,26 @@ def _reward(page: Page, scene: Scene, suffix: str) -> Page:
         for ax, (title, (values, span)) in zip(axes, pictures.items(), strict=True):
             picture = scene.grid.picture(values)
             plots.grid_heatmap(figure, ax, picture, title=title, scale=span, bar="", marks=scene.grid.board)
-        return _drawn(page, figure, "The learned reward of each cell, and what it is worth to be there.")
+        return drawn(page, figure, "The learned reward of each cell, and what it is worth to be there.")
     if scene.grid is not None:
         figure, axes = _panels(scene.grid, scene.mdp.num_actions)
         for a, ax in enumerate(axes):
             title, picture = plots.label(scene.action_names[a]), scene.grid.picture(scene.reward[:, a])
             plots.grid_heatmap(figure, ax, picture, title=title, scale=scale, bar="reward", marks=scene.grid.board)
-        return _drawn(page, figure, "The learned expected reward of each action in each cell.")
+        return drawn(page, figure, "The learned expected reward of each action in each cell.")
     figure, (ax, *_), states, note = _listed(scene)
     names = scene.names(states)
     if scene.over_states:
         plots.bars(ax, {"reward": by_state[states]}, names, xlabel="reward r(s)")
-        return _drawn(page, figure, f"The learned reward of each state.{note}")
+        return drawn(page, figure, f"The learned reward of each state.{note}")
     plots.heat_table(
         figure, ax, scene.reward[states], rows=names, columns=scene.action_names, title="E[r(s, a, S')]", bar="reward"
     )
-    return _drawn(page, figure, f"The learned expected reward of each action in each state.{note}")
+    return drawn(page, figure, f"The learned expected reward of each action in each state.{note}")
 
 
-def _policy(page: Page, scene: Scene, suffix: str) -> Page:
-    page = page.heading(f"Policy{suffix}")
+def draw_policy(page: Page, scene: Scene) -> Page:
+    """The policy that goes with it."""
     stationary = scene.mdp.horizon is None
     policies = {"at all times" if stationary else "at t = 0": scene.first_policy}
     if not stationary:
@@ -128,7 +140,7 @@ def _policy(page: Page, scene: Scene, suffix: str) -> Page:
             plots.heat_table(
                 figure, ax, policy[states], **options, title=title, bar="probability", scale=(0, 1, plots.AMOUNTS)
             )
-        return _drawn(page, figure, f"How likely each action is in each state.{meaning}{note}")
+        return drawn(page, figure, f"How likely each action is in each state.{meaning}{note}")
     return _policy_on_grid(page, scene, scene.grid, policies, meaning)
 
 
@@ -159,18 +171,17 @@ def _policy_on_grid(
         spread = entr(np.nan_to_num(scene.first_policy)).sum(axis=1)
         plots.grid_heatmap(figure, axes[1], grid.picture(spread), title="entropy of the choice", bar="nats")
     how = "An arrow is as long as its action is likely beside the likeliest; a dot stands for staying."
-    return _drawn(page, figure, f"{how if arrows else 'The likeliest action of each cell.'}{meaning}")
+    return drawn(page, figure, f"{how if arrows else 'The likeliest action of each cell.'}{meaning}")
 
 
-def _occupancies(page: Page, scene: Scene, fit: TabularFit, suffix: str) -> Page:
-    page = page.heading(f"Where expert and model go{suffix}")
+def draw_visits(page: Page, scene: Scene, more: str = "") -> Page:
+    """How often the demonstrator and the model are where; `more` is added to the caption."""
     expert, model = scene.expert.sum(axis=1), scene.model.sum(axis=1)
     amount = "discounted visits" if scene.whole else "share of discounted visits"
     text = f"{amount[0].upper()}{amount[1:]} to each state, of the expert (from the data) and of the fitted policy."
     if not scene.whole:
         text += " Episodes are not whole, so shares are compared, and they may differ though the fit is good."
-    if fit.method == "MaxEntIRL":
-        text += " These are visits in the real world; the Maximum Entropy model believes in others."
+    text += more
     if scene.grid is not None:
         figure, axes = _panels(scene.grid, 3)
         scale = plots.limits(expert, model)
@@ -178,10 +189,10 @@ def _occupancies(page: Page, scene: Scene, fit: TabularFit, suffix: str) -> Page
         for ax, (title, (mass, given)) in zip(axes, pictures.items(), strict=True):
             picture = scene.grid.picture(mass)
             plots.grid_heatmap(figure, ax, picture, title=title, scale=given, bar="", marks=scene.grid.board)
-        return _drawn(page, figure, text)
+        return drawn(page, figure, text)
     figure, (ax, *_), states, note = _listed(scene)
     plots.bars(ax, {"expert": expert[states], "model": model[states]}, scene.names(states), xlabel=amount)
-    return _drawn(page, figure, text + note)
+    return drawn(page, figure, text + note)
 
 
 def _posterior(page: Page, fit: TabularFit, samples: Float[np.ndarray, "draws K"]) -> Page:
@@ -190,7 +201,7 @@ def _posterior(page: Page, fit: TabularFit, samples: Float[np.ndarray, "draws K"
     low, high = np.quantile(plots.tame(samples), [0.025, 0.975], axis=0)
     plots.intervals(axes[0, 0], names, plots.tame(samples).mean(axis=0), low, high, xlabel="parameter")
     page = page.heading("Posterior")
-    return _drawn(page, figure, "The posterior of each parameter: its mean and central 95% interval.")
+    return drawn(page, figure, "The posterior of each parameter: its mean and central 95% interval.")
 
 
 def _untold(page: Page, fit: TabularFit, grid: Grid | None) -> Page:
@@ -203,6 +214,11 @@ def _untold(page: Page, fit: TabularFit, grid: Grid | None) -> Page:
         page = page.table(table)
     if grid is None or not isinstance(fit.reward, TabularReward) or fit.reward.over != "s":
         return page
+    return draw_untold(page, fit, found, grid)
+
+
+def draw_untold(page: Page, fit: TabularFit, found: Identification, grid: Grid) -> Page:
+    """The reward of each cell, split into what the policy reveals and what it hides, with its standard errors."""
     estimate = flat(fit.reward.parameters)
     hidden = hidden_part(found, estimate)
     pictures = {"identified part of the reward": estimate - hidden, "part that no policy reveals": hidden}
@@ -213,30 +229,55 @@ def _untold(page: Page, fit: TabularFit, grid: Grid | None) -> Page:
     figure, axes = _panels(grid, len(pictures))
     for ax, (title, values) in zip(axes, pictures.items(), strict=True):
         plots.grid_heatmap(figure, ax, grid.picture(plots.tame(values)), title=title, bar="", marks=grid.board)
-    return _drawn(page, figure, caption)
+    return drawn(page, figure, caption)
 
 
 def _convergence(page: Page, fit: TabularFit) -> Page:
-    loss, gradient = plots.tame(fit.history.loss), plots.tame(fit.history.gradient)
+    if fit.method == "ApprenticeshipIRL":
+        curves = ("distance to the demonstrator", "how much of it may still be saved")
+        text = (
+            f"How far the mixture was from the demonstrator, with each of {show(len(fit.history.loss))} policies found."
+        )
+        return draw_convergence(page, fit.history, curves=curves, text=text, from_lowest=False)
+    return draw_convergence(page, fit.history) if fit.samples is None else _trace(page, fit.history)
+
+
+def draw_convergence(
+    page: Page,
+    history: History,
+    *,
+    curves: tuple[str, str] = ("objective above its lowest", "largest gradient"),
+    text: str = "",
+    from_lowest: bool = True,
+) -> Page:
+    """What was minimised, step by step, on a scale of powers of ten."""
+    loss, gradient = plots.tame(history.loss), plots.tame(history.gradient)
     if len(loss) < 2 or not np.isfinite(loss).any():
         return page
-    sampled = fit.samples is not None
-    curves = {"objective above its lowest": loss - np.nanmin(loss), "largest gradient": gradient}
-    text = f"What was minimised, and how steep it still was, over {show(len(loss) - 1)} steps."
-    if fit.method == "ApprenticeshipIRL":
-        curves = {"distance to the demonstrator": loss, "how much of it may still be saved": gradient}
-        text = f"How far the mixture was from the demonstrator, with each of {show(len(loss))} policies found."
-    elif sampled:
-        curves = {"minus log posterior density": loss, "length of its gradient": gradient}
-        text = "The trace of the chains, mean over them: it should wander about one level from the first draw on."
+    text = text or f"What was minimised, and how steep it still was, over {show(len(loss) - 1)} steps."
     figure, axes = plots.blank(2)
+    for ax, name, curve in zip(
+        axes[0], curves, (loss - np.nanmin(loss) if from_lowest else loss, gradient), strict=True
+    ):
+        _steps(ax, curve, np.isfinite(curve) & (curve > 0), name, "step")
+        ax.set_yscale("log")
+    return drawn(page.heading("Convergence"), figure, text)
+
+
+def _trace(page: Page, history: History) -> Page:
+    figure, axes = plots.blank(2)
+    curves = {"minus log posterior density": history.loss, "length of its gradient": history.gradient}
     for ax, (name, curve) in zip(axes[0], curves.items(), strict=True):
-        steps = np.flatnonzero(np.isfinite(curve) & (sampled | (curve > 0)))
-        few = {"marker": "o"} if len(steps) < 40 else {}
-        ax.plot(steps, curve[steps], color=plots.COLOURS[0], linewidth=1 if sampled else 2, clip_on=False, **few)
-        ax.set_yscale("linear" if sampled else "log")
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_xlabel("draw" if sampled else "step")
-        ax.set_ylabel(name)
-        ax.set_xlim(0, len(loss) - 1)
-    return _drawn(page.heading("Sampling" if sampled else "Convergence"), figure, text)
+        _steps(ax, plots.tame(curve), np.isfinite(curve), name, "draw", thin=True)
+    text = "The trace of the chains, mean over them: it should wander about one level from the first draw on."
+    return drawn(page.heading("Sampling"), figure, text)
+
+
+def _steps(ax: Any, curve: np.ndarray, shown: np.ndarray, name: str, unit: str, *, thin: bool = False) -> None:
+    steps = np.flatnonzero(shown)
+    few = {"marker": "o"} if len(steps) < 40 else {}
+    ax.plot(steps, curve[steps], color=plots.COLOURS[0], linewidth=1 if thin else 2, clip_on=False, **few)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel(unit)
+    ax.set_ylabel(name)
+    ax.set_xlim(0, len(curve) - 1)

@@ -23,6 +23,7 @@ body { margin: 0; background: var(--page); color: var(--ink);
 main { max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .6rem; }
+h3 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
 p { max-width: 44rem; } .lead { color: var(--soft); font-size: 1.05rem; }
 code { font: .92em ui-monospace, "SFMono-Regular", Menlo, monospace; }
 pre { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: .9rem 1rem;
@@ -36,7 +37,8 @@ th:first-child, td:first-child { text-align: left; }
 th { font-weight: 600; color: var(--soft); border-bottom: 1px solid var(--line); }
 tbody tr + tr td { border-top: 1px solid var(--line); }
 figure { margin: 1.2rem 0; background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: .8rem; }
-figure svg { display: block; width: 100%; height: auto; }
+.drawing { overflow-x: auto; }
+figure svg { display: block; width: 100%; min-width: 34rem; height: auto; }
 figcaption { color: #5b6579; font-size: .92rem; padding-top: .5rem; }
 .note, footer { color: var(--soft); font-size: .9rem; }
 .alert { border-left: 4px solid #c8553d; padding: .2rem 0 .2rem .9rem; }
@@ -51,14 +53,18 @@ class Page(eqx.Module):
     lead: str = ""
     parts: tuple[str, ...] = ()
 
-    def heading(self, text: str) -> "Page":
-        """A section."""
-        return self._with(f"<h2>{html.escape(text)}</h2>")
+    def heading(self, text: str, *, level: int = 2) -> "Page":
+        """A section; at level 3, a part of one."""
+        return self._with(f"<h{level}>{html.escape(text)}</h{level}>")
 
     def text(self, text: str, *, alert: bool = False) -> "Page":
         """A paragraph."""
         kind = ' class="alert"' if alert else ""
         return self._with(f"<p{kind}>{html.escape(text)}</p>")
+
+    def note(self, text: str) -> "Page":
+        """A paragraph in small print."""
+        return self._with(f'<p class="note">{html.escape(text)}</p>')
 
     def code(self, text: str) -> "Page":
         """Text in its own spacing."""
@@ -71,7 +77,9 @@ class Page(eqx.Module):
     def figure(self, figure: Any, caption: str) -> "Page":
         """A matplotlib figure with a caption, which also is its description for those who cannot see it."""
         svg = _svg(figure).replace("<svg ", f'<svg role="img" aria-label="{html.escape(caption)}" ', 1)
-        return self._with(f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>")
+        return self._with(
+            f'<figure><div class="drawing">{svg}</div><figcaption>{html.escape(caption)}</figcaption></figure>'
+        )
 
     def render(self) -> str:
         """The whole document."""
@@ -89,6 +97,8 @@ class Page(eqx.Module):
     def write(self, path: str | Path) -> Path:
         """Write the document, whole or not at all."""
         path = Path(path)
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder. Name the file to write, such as {path / 'report.html'}.")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         try:

@@ -12,6 +12,7 @@ from irlax.planning import Plan, visits
 from irlax.planning.plan import action_major_policy
 from irlax.precision import scope
 from irlax.report.plots import tame
+from irlax.rewards import AbstractReward
 from irlax.typing import Float, Int
 
 #: Without a grid to draw, at most this many states are shown: those that are visited most.
@@ -67,9 +68,20 @@ class Scene(eqx.Module):
     @classmethod
     def of(cls, fit: TabularFit, file: MDPFile, i: int) -> "Scene":
         """The i-th MDP of a fit."""
-        expert, plan = fit.experts[i], fit.plans[i]
+        return cls.between(fit.experts[i], fit.plans[i], fit.rewards[i], file, fit.given_policy)
+
+    @classmethod
+    def between(
+        cls,
+        expert: Expert,
+        plan: Plan,
+        reward: AbstractReward,
+        file: MDPFile,
+        given_policy: Float[np.ndarray, "*T S A"] | None = None,
+    ) -> "Scene":
+        """A demonstrator beside a model of it: the plan of a reward, or a policy of another origin."""
         mdp = expert.mdp
-        model = np.asarray(visits(mdp, plan if fit.given_policy is None else fit.given_policy))
+        model = np.asarray(visits(mdp, plan if given_policy is None else given_policy))
         observed, whole = _observed(expert)
         grid = Grid.of(file)
         names = file.action_names
@@ -80,9 +92,9 @@ class Scene(eqx.Module):
             grid=grid,
             state_names=list(file.state_names or (f"s{s}" for s in range(mdp.num_states))),
             action_names=list(names or (f"a{a}" for a in range(mdp.num_actions))),
-            reward=tame(np.where(mdp.available, fit.rewards[i].table(mdp), np.nan)),
+            reward=tame(np.where(mdp.available, reward.table(mdp), np.nan)),
             value=tame(np.asarray(plan.first_value)),
-            first_policy=np.where(mdp.available, _first_policy(plan, fit.given_policy), np.nan),
+            first_policy=np.where(mdp.available, _first_policy(plan, given_policy), np.nan),
             model=model if whole else model / model.sum(),
             expert=observed if whole else observed / observed.sum(),
             whole=whole,

@@ -31,8 +31,11 @@ _OWN_ARRAYS = ("shares", "posterior", "individuals", "weights", "hessian", "scor
 
 def load(path: str | os.PathLike[str]) -> TabularFit | MixtureFit:
     """Read a fit that `save` wrote. A folder from a stranger runs nothing; a damaged one is a ValueError."""
-    if not _is_mixture(path):
-        return load_fit(path)
+    return load_mixture(path) if is_mixture(path) else load_fit(path)
+
+
+def load_mixture(path: str | os.PathLike[str]) -> MixtureFit:
+    """Read a mixture that `save_mixture` wrote."""
     folder = Path(path)
     try:
         return _read(folder)
@@ -71,7 +74,8 @@ def save_mixture(fit: MixtureFit, path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _is_mixture(path: Any) -> bool:
+def is_mixture(path: Any) -> bool:
+    """Whether a folder calls itself a mixture."""
     try:
         return records.read_json(Path(path) / "fit.json").get("format") == FORMAT
     except (TypeError, ValueError, OSError, RecursionError, MemoryError):

@@ -1,16 +1,18 @@
-"""`irlax demo`: RiskyPath under the causal and the path model, as a table, a figure and a page."""
+"""RiskyPath under the causal and the path model: why maximum causal entropy."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import numpy as np
 
+from irlax.demo.section import Section
 from irlax.envs import RiskyPath
 from irlax.planning import expected_return, hard_plan, path_plan, soft_plan
 from irlax.report import Page
 from irlax.report.plots import blank, lines
-from irlax.tables import Table
+from irlax.tables import Summary, Table
 
 DISCOUNTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.69, 0.6932, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 0.999)
 
@@ -87,33 +89,39 @@ def risk_figure(rows: Sequence[RiskRow]) -> Any:
     return figure
 
 
-def page(rows: Sequence[RiskRow]) -> Page:
-    """The demo's report."""
+def section() -> Section:
+    """Two models of one demonstrator, planned exactly, in the smallest problem that tells them apart."""
+    rows = [risk(discount) for discount in DISCOUNTS]
+    return Section(
+        title="How the one who acts is modelled",
+        summary=Summary([risk_table(rows)]),
+        record={"rows": [dataclasses.asdict(row) for row in rows]},
+        draw=lambda page: _drawn(page, rows),
+    )
+
+
+def _drawn(page: Page, rows: Sequence[RiskRow]) -> Page:
     return (
-        Page(
-            "Why maximum causal entropy",
-            "Two models of one demonstrator, planned exactly, in the smallest problem that tells them apart.",
+        page.text(
+            "To read wishes from actions one needs a model of how wishes become actions. Nobody is perfectly "
+            "consistent, so the model is a soft one: the better an action, the likelier it is. Two such models are in "
+            "use, and the smallest problem that tells them apart is this. From the start an agent can walk a sure "
+            "detour to a goal that pays 1 a step for ever, or gamble: with even odds it is at the goal one step "
+            "sooner, or in a hazard that pays −100 a step for ever. No sensible agent gambles."
         )
-        .heading("The choice")
-        .text(
-            "From the start an agent can walk a sure detour to a goal that pays 1 a step for ever, or gamble: with "
-            "even odds it is at the goal one step sooner, or in a hazard that pays −100 a step for ever. No sensible "
-            "agent gambles."
-        )
-        .heading("What the two models predict")
         .text(
             "The causal model (maximum causal entropy) weighs each action by its expected value. The path model "
             "(maximum entropy) weighs each path by its probability times the exponential of its return, as if the "
             "agent could choose how the gamble falls at a price of log 2. It prefers the gamble as soon as a step's "
-            "delay costs more than that, which is for γ above log 2, about 0.693."
+            "delay costs more than that, which is for γ above log 2, about 0.693. This is why irlax infers rewards "
+            "with the causal model first; where nothing is left to chance the two agree."
         )
         .figure(
             risk_figure(rows),
             "Left: how often each model takes the risk. Right: what its policy then really earns.",
         )
         .table(risk_table(rows))
-        .heading("Where this comes from")
-        .text(
+        .note(
             "Gleave and Toyer, A Primer on Maximum Causal Entropy Inverse Reinforcement Learning, section 3.3 and "
             "Figure 1. The Primer says that the path model turns risky for small discounts; it is for large ones."
         )

@@ -1,0 +1,31 @@
+"""`irlax demo`: an introduction that runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from irlax.cli.options import AsJson, emit
+
+
+def demo(
+    *,
+    out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("out/demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Plan, learn a reward from walks, and see what cannot be told; print tables, write a report to read."""
+    from irlax.demo import SECTIONS, page
+    from irlax.progress import progress
+
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file. Name a folder to write the report to.")
+    sections = {}
+    with progress("irlax demo", len(SECTIONS)) as bar:
+        for name, section in SECTIONS.items():
+            bar.update(len(sections), name)
+            sections[name] = section()
+            if not as_json:
+                print(sections[name].summary, end="\n\n")
+        written = page(sections).write(out / "report.html")
+    records = {name: section.record for name, section in sections.items()}
+    emit(f"Report: {written}", {**records, "report": str(written)}, as_json=as_json)

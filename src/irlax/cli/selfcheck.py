@@ -1,0 +1,109 @@
+"""What `irlax doctor` tries: small problems whose answers are known."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Check(NamedTuple):
+    """One thing that was tried."""
+
+    name: str
+    passed: bool
+    detail: str
+    seconds: float
+
+
+def checked() -> list[Check]:
+    """Try everything."""
+    return [_tried(name, check) for name, check in CHECKS.items()]
+
+
+def _tried(name: str, check: Callable[[], str]) -> Check:
+    began = time.perf_counter()
+    try:
+        passed, detail = True, check()
+    # Whatever breaks in a check is what this command is there to tell.
+    except Exception as error:
+        passed, detail = False, f"{type(error).__name__}: {error}"
+    return Check(name, passed, detail, round(time.perf_counter() - began, 3))
+
+
+def _plans_as_by_hand() -> str:
+    from irlax.envs import RiskyPath
+    from irlax.planning import path_plan, soft_plan
+    from irlax.reproduce.risky_path import causal_risk, path_risk
+
+    env = RiskyPath(discount=0.1)
+    plans = {"causal": (soft_plan, causal_risk), "path": (path_plan, path_risk)}
+    apart = max(
+        abs(float(plan(env.mdp, env.reward).policy[0, env.RISKY]) - by_hand(0.1)) for plan, by_hand in plans.values()
+    )
+    return _within("largest difference", apart, 1e-9)
+
+
+def _gradient_is_occupancy() -> str:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from irlax.envs import RandomMDP
+    from irlax.planning import soft_plan, visits
+    from irlax.precision import scope
+
+    env = RandomMDP(6, 3, discount=0.99)
+    expected = visits(env.mdp, soft_plan(env.mdp, env.reward))
+    with scope():
+        slope = jax.grad(lambda reward: env.mdp.initial @ soft_plan(env.mdp, reward).value)(jnp.asarray(env.reward))
+    return _within("largest difference", float(np.abs(np.asarray(slope) - expected).max() / expected.max()), 1e-9)
+
+
+def _fit_is_certified() -> str:
+    import numpy as np
+
+    from irlax.envs import RandomMDP
+    from irlax.estimators.tabular import MCEIRL
+    from irlax.planning import soft_plan
+    from irlax.rewards import LinearReward
+    from irlax.rewards.base import flat
+
+    mdp = RandomMDP(6, 3, horizon=5).mdp
+    features, truth = np.random.default_rng(0).normal(size=(6, 3, 2)), np.array([1.0, -0.5])
+    fit = MCEIRL(progress=False).fit(mdp, LinearReward(features), soft_plan(mdp, features @ truth))
+    if not fit.converged or fit.certificate is None:
+        raise ArithmeticError(f"the fit {fit.status.value}")
+    _within("off the truth by", float(np.abs(flat(fit.reward.parameters) - truth).max()), 1e-6)
+    return _within("largest gradient", fit.certificate.gradient, 1e-8)
+
+
+def _files_come_back() -> str:
+    import numpy as np
+
+    from irlax.demos import Demonstrations, read_demos, write_demos
+
+    states = np.array([[0, 1, 2], [1, 2, 0]])
+    demos = Demonstrations.from_arrays(states, states % 2)
+    kinds = (".csv", ".parquet", ".npz")
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in kinds:
+            path = Path(folder) / f"demos{kind}"
+            write_demos(path, demos)
+            if not np.array_equal(read_demos(path).actions, demos.actions):
+                raise ArithmeticError(f"{kind} files do not come back as they were written")
+    return f"{', '.join(kinds)} written and read"
+
+
+def _within(what: str, size: float, bound: float) -> str:
+    if not size <= bound:
+        raise ArithmeticError(f"{what}: {size:.2g}, more than {bound:.0e}")
+    return f"{what}: {size:.1e}"
+
+
+CHECKS: dict[str, Callable[[], str]] = {
+    "plans agree with those by hand": _plans_as_by_hand,
+    "the gradient of the value is the occupancy": _gradient_is_occupancy,
+    "a fit converges, with a certificate": _fit_is_certified,
+    "demonstrations in files": _files_come_back,
+}

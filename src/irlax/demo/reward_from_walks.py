@@ -1,0 +1,88 @@
+"""MCE IRL on a small grid: estimates, standard errors, and how well the model acts."""
+
+from typing import Any
+
+import numpy as np
+
+from irlax.analysis.standard_errors import confidence_interval
+from irlax.demo import walks
+from irlax.demo.section import Section
+from irlax.estimators.tabular import MCEIRL
+from irlax.estimators.tabular.fit import TabularFit
+from irlax.report import Page, plots
+from irlax.report.fit_report import draw_policy, draw_reward, draw_visits, drawn
+from irlax.report.scene import Scene
+from irlax.rewards import LinearReward
+from irlax.rewards.base import flat
+from irlax.tables import Summary, Table
+
+
+def section() -> Section:
+    """Learn three weights from a hundred walks."""
+    reward = LinearReward(walks.features(), names=walks.NAMES)
+    fit = MCEIRL(objective="likelihood", progress=False).fit(walks.world().mdp, reward, walks.walked())
+    table = _table(fit)
+    columns = ("name", "truth", "estimate", "standard_error", "low", "high")
+    record = {
+        "parameters": [dict(zip(columns, row, strict=True)) for row in table.rows],
+        "status": fit.status.name.lower(),
+        "log_likelihood": fit.log_likelihood,
+    }
+    return Section("A reward from walks", Summary([table]), record, lambda page: _drawn(page, fit, table))
+
+
+def _table(fit: TabularFit) -> Table:
+    estimate, errors = flat(fit.reward.parameters), fit.standard_errors()
+    low, high = confidence_interval(estimate, errors, 0.95).T
+    rows = zip(walks.NAMES, *(column.tolist() for column in (walks.TRUTH, estimate, errors, low, high)), strict=True)
+    certificate = fit.certificate
+    assert certificate is not None
+    return Table(
+        ("reward for", "truth", "estimate", "s.e.", "2.5%", "97.5%"),
+        list(rows),
+        title=f"A reward from {walks.WALKS} walks of {walks.STEPS} steps in a gridworld",
+        notes=(f"The fit {fit.status.value}: no entry of the gradient is larger than {certificate.gradient:.0e}.",),
+    )
+
+
+def _drawn(page: Page, fit: TabularFit, table: Table) -> Page:
+    scene = Scene.of(fit, walks.file(), 0)
+    page = (
+        page.text(
+            f"A walker lives on a small grid. It starts at S, may step to a neighbouring cell or stay, and one move in "
+            f"ten goes astray. It likes the goal G, dislikes the hazards X, and does not care about its home S; but we "
+            f"do not know that. We see {walks.WALKS} walks of {walks.STEPS} steps, and suppose no more than that three "
+            f"things may matter: being at G, at X, or at home."
+        )
+        .text(
+            "Under the causal model every choice has a probability that depends on the three weights, through all that "
+            "may follow from it. The weights below make the walks that were seen most likely. The problem is small and "
+            "its dynamics are known, so nothing here is approximate, and the estimates come with standard errors, as "
+            "in any regression."
+        )
+        .table(table)
+    )
+    page = drawn(
+        page,
+        _intervals(table),
+        "Each weight with its 95% interval; diamonds are the truth, which the estimator was not told. Home, which "
+        "does not matter, cannot be told from zero.",
+    )
+    page = page.heading("What the walker is found to like", level=3)
+    page = draw_reward(page, scene)
+    page = page.heading("How it acts", level=3).text(
+        "A reward is more than a copy of behaviour: it says what would be done in every cell, also where the walker "
+        "has hardly been, and in other worlds. Darker cells are visited more."
+    )
+    page = draw_policy(page, scene)
+    page = page.heading("Does the model go where the walker went?", level=3)
+    return draw_visits(page, scene)
+
+
+def _intervals(table: Table) -> Any:
+    names, truth, estimate, _, low, high = zip(*table.rows, strict=True)
+    figure, axes = plots.blank(height=1.2 + 0.35 * len(names))
+    plots.intervals(axes[0, 0], names, *(np.array(values) for values in (estimate, low, high)), xlabel="weight")
+    axes[0, 0].plot(truth, range(len(names)), "D", color=plots.COLOURS[1], markersize=5, label="truth")
+    axes[0, 0].legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure

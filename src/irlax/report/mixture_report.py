@@ -1,0 +1,92 @@
+"""The report on a mixture: its types, how sure their rewards are, and how they act."""
+
+import dataclasses
+
+import numpy as np
+
+from irlax.analysis.standard_errors import confidence_interval
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.fit import SHOWN_PARAMETERS
+from irlax.estimators.tabular.mixture_fit import MixtureFit
+from irlax.mdp.files import MDPFile
+from irlax.report import plots
+from irlax.report.fit_report import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
+from irlax.report.html import Page
+from irlax.report.scene import Scene
+from irlax.tables import show
+
+#: At most this many types are drawn.
+SHOWN_TYPES = 6
+
+
+def mixture_page(fit: MixtureFit) -> Page:
+    """The report on a mixture as one page."""
+    mdp, demos = fit.expert.mdp, fit.expert.demos
+    assert demos is not None
+    seen = f"{show(len(fit.posterior))} individuals, {show(demos.num_steps)} choices"
+    size = f"{show(mdp.num_states)} states and {show(mdp.num_actions)} actions"
+    page = Page("MixtureIRL: unobserved types, each with its own reward", f"Learned from {seen}, in an MDP of {size}.")
+    if not fit.converged:
+        page = page.text(f"This fit {fit.status.value}. What is shown below is its best iterate.", alert=True)
+    for table in fit.summary().tables:
+        page = page.table(table)
+    page = _certainty(_intervals(page, fit), fit)
+    for g in range(min(fit.num_types, SHOWN_TYPES)):
+        page = _type(page.heading(f"Type {g + 1}: {fit.shares[g]:.0%} of individuals"), fit, g)
+    return draw_convergence(page, fit.history)
+
+
+def _type(page: Page, fit: MixtureFit, g: int) -> Page:
+    """How one type acts."""
+    weighted = _of_type(fit, g)
+    scene = Scene.between(weighted or fit.expert, fit.plans[g], fit.rewards[g], MDPFile(fit.expert.mdp))
+    page = draw_policy(draw_reward(page, scene), scene)
+    if weighted is None:
+        return page
+    return draw_visits(page, scene, " Individuals count by how likely they are of this type.")
+
+
+def _intervals(page: Page, fit: MixtureFit) -> Page:
+    """The parameters of all types beside each other."""
+    names = fit.rewards[0].parameter_names()
+    if not fit.converged or len(names) > SHOWN_PARAMETERS:
+        return page
+    columns = min(fit.num_types, SHOWN_TYPES)
+    figure, axes = plots.blank(columns, height=1.2 + 0.27 * len(names))
+    errors = fit.standard_errors()
+    for g, ax in enumerate(axes[0]):
+        low, high = confidence_interval(fit.parameters[g], errors[g], 0.95).T
+        plots.intervals(ax, names, fit.parameters[g], low, high, xlabel=f"type {g + 1}")
+    return drawn(
+        page.heading("How sure the rewards are"),
+        figure,
+        "Estimates and 95% intervals, with the uncertainty about who is of which type in them. No interval: not "
+        "identified.",
+    )
+
+
+def _certainty(page: Page, fit: MixtureFit) -> Page:
+    """How well individuals can be told apart."""
+    figure, axes = plots.blank(height=2.4)
+    ax = axes[0, 0]
+    ax.hist(fit.posterior.max(axis=1), bins=np.linspace(0, 1, 21).tolist(), color=plots.COLOURS[0])
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("probability of the likeliest type")
+    ax.set_ylabel("individuals")
+    page = page.heading("Who is of which type")
+    return drawn(page, figure, "How sure the type of each individual is, given its choices: 1 is certain.")
+
+
+def _of_type(fit: MixtureFit, g: int) -> Expert | None:
+    """The demonstrator, with each individual counted by how likely it is of a type.
+
+    None where an individual is not one episode: whose episodes are whose is not kept on disk.
+    """
+    demos = fit.expert.demos
+    assert demos is not None
+    labels = np.arange(demos.num_episodes) if demos.labels is None else demos.labels
+    if not np.array_equal(labels, fit.individuals):
+        return None
+    return dataclasses.replace(
+        fit.expert, demos=dataclasses.replace(demos, weights=demos.weights * fit.posterior[:, g])
+    )
