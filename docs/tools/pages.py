@@ -10,6 +10,7 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,5 +54,7 @@ def with_outputs(text: str, names: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    for path in map(Path, sys.argv[1:]):
-        path.write_text(with_outputs(path.read_text(), {"__name__": path.stem}))
+    for path in [Path(argument).resolve() for argument in sys.argv[1:]]:
+        # What a page writes is not kept.
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            path.write_text(with_outputs(path.read_text(), {}))

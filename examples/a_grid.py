@@ -1,3 +1,5 @@
+"""The problem that the pages of the estimators share."""
+
 import jax
 import numpy as np
 
