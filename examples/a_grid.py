@@ -1,11 +1,11 @@
-"""The problem that the pages of the estimators share."""
+"""A small grid with a goal and a hazard, and 200 walks of somebody who knows what she wants."""
 
 import jax
 import numpy as np
 
 import irlax as ix
 
-# A grid with a goal and a hazard, in which one step in ten goes astray, and 200 walks of a soft-optimal walker.
+# One step in ten goes astray.
 env = ix.envs.Gridworld(["S..#G", ".X...", "....."], slip=0.1, stay=True, discount=0.95, horizon=40)
 expert = ix.soft_plan(env.mdp, env.reward)
 demos = ix.rollout(env.mdp, expert, num=200, key=jax.random.key(0))
