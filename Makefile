@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types unit bench clean
+.PHONY: setup demo test lint types unit docs bench clean
 
 setup: $(STAMP)
 
@@ -30,6 +30,10 @@ QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passe
 
 unit: setup
 	XLA_FLAGS="$(QUICKLY)" $(BIN)/python -m pytest -n 2
+
+# The site, in out/site, with warnings as errors. `python -m http.server -d out/site` serves it with its search.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
 # all is well, "--long" for everything.

@@ -17,7 +17,7 @@ env = ix.envs.Gridworld(GRID, stay=True, discount=0.95, horizon=12)
 steps = np.array([["↑→↓←o".index(arrow) for arrow in walk] for walk in WALKS])
 moves = np.array([(-1, 0), (0, 1), (1, 0), (0, -1), (0, 0)])[steps]
 start = np.argwhere(env.board == "S")[0]
-places = start + np.cumsum(moves, axis=1) - moves              # before each step
+places = start + np.cumsum(moves, axis=1) - moves  # before each step
 demos = ix.Demonstrations.from_arrays(env.state_at[places[..., 0], places[..., 1]], steps)
 
 # A weight for each cell. Three walks cannot pin down nineteen weights: the penalty keeps the rest near 0.

@@ -13,18 +13,19 @@ def report(title: str, env: ix.envs.Gridworld, reward) -> None:
 
 board = ["S..", ".X.", "..G"]
 plain = ix.envs.Gridworld(board)
+bumpless = ix.envs.Gridworld(board, bump="unavailable")
 lazy = ix.envs.Gridworld(board, stay=True)
 
 print("A number for each state, in a 3 × 3 grid:")
 report("  moves up, right, down, left; a wall is bumped into", plain, ix.TabularReward("s"))
-report("  the same, but moves into walls do not exist", ix.envs.Gridworld(board, bump="unavailable"), ix.TabularReward("s"))
+report("  the same, but moves into walls do not exist", bumpless, ix.TabularReward("s"))
 report("  with the action to stay", lazy, ix.TabularReward("s"))
 print("\nA number for each state and action:")
 report("  with the action to stay", lazy, ix.TabularReward("sa"))
 
 # Why the second grid hides more: its cells are coloured like a chessboard, and no state is followed by both colours.
-chessboard = ix.linked_components(ix.envs.Gridworld(board, bump="unavailable").mdp).reshape(3, 3)
-print("\nLinked components of the grid without bumps:\n" + str(chessboard))
+print("\nLinked components of the grid without bumps:")
+print(ix.linked_components(bumpless.mdp).reshape(3, 3))
 
 # Two rewards that nobody can tell apart by behaviour: a potential was added to the first.
 potential = np.arange(9.0)
@@ -43,4 +44,5 @@ fit = ix.MCEIRL(l2=1e-6, tol=1e-9).fit(
 )
 learned = fit.reward.table(lazy.mdp)
 true = np.broadcast_to(lazy.reward[:, None], learned.shape)
-print(f"Learned from both, up to a constant: off by {np.abs((learned - true) - (learned - true).mean()).max():.4f}")
+error = learned - true
+print("Learned from both, up to a constant, to within 0.01:", np.abs(error - error.mean()).max() < 0.01)

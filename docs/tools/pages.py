@@ -30,8 +30,12 @@ class Block(NamedTuple):
 
 def blocks_of(text: str) -> list[Block]:
     """The blocks of a page, with the files that they include."""
+
+    def included(found: re.Match[str]) -> str:
+        return (ROOT / found[1]).read_text()
+
     return [
-        Block(_INCLUDED.sub(lambda found: (ROOT / found[1]).read_text(), block["code"]), block["shown"], block.span("shown"))
+        Block(_INCLUDED.sub(included, block["code"]), block["shown"], block.span("shown"))
         for block in _BLOCK.finditer(text)
     ]
 

@@ -1,6 +1,6 @@
 """Draw the picture of the README and of the front page, with the figures of irlax's own reports.
 
-    .venv/bin/python -m docs.tools.pictures
+.venv/bin/python -m docs.tools.pictures
 """
 
 import runpy
@@ -32,7 +32,9 @@ def overview() -> Any:
         figure, visited, seen, title="what was seen: 200 walks", bar="discounted visits", marks=grid.board
     )
     low, high = fit.confidence_intervals().T
-    plots.intervals(weights, reward.parameter_names(), fit.reward.weights, low, high, xlabel="weight, with 95% interval")
+    plots.intervals(
+        weights, reward.parameter_names(), fit.reward.weights, low, high, xlabel="weight, with 95% interval"
+    )
     weights.plot([1, -1, 0], np.arange(3), "|", color=plots.COLOURS[1], markersize=16, markeredgewidth=2, label="truth")
     weights.legend(frameon=False, fontsize=9, loc="upper left")
     weights.set_title("what is learned", fontsize=10)
