@@ -25,7 +25,7 @@ def test_a_page_runs_as_printed(name, tmp_path, monkeypatch):
     text, names = (ROOT / name).read_text(), {}
     for block, printed in run(text, names):
         if block.shown is not None:
-            assert_prints_the_same(printed, block.shown, LOOSE.get(name, 0.0))
+            assert_prints_the_same(printed, block.shown, LOOSE.get(name, 1e-7))
     if name.startswith("docs/estimators/"):
         assert_explained(names["fit"].summary(), text)
 
