@@ -10,13 +10,13 @@ import numpy as np
 import irlax as ix
 
 # The dynamics, as estimated from counts of how machines wore while they were kept.
-notches = np.arange(15)
-worn = np.minimum(notches[:, None] + np.arange(3), 14)
+notches = np.arange(20)
+worn = np.minimum(notches[:, None] + np.arange(3), 19)
 successors = np.stack([worn, np.broadcast_to(np.arange(3), worn.shape)], axis=1)  # [state, action, successor]
-mdp = ix.MDP.from_successors(successors, np.broadcast_to([0.35, 0.5, 0.15], (15, 2, 3)), np.eye(15)[0], discount=0.95)
+mdp = ix.MDP.from_successors(successors, np.broadcast_to([0.35, 0.5, 0.15], (20, 2, 3)), np.eye(20)[0], discount=0.95)
 
-features = np.zeros((15, 2, 2))
-features[:, 0, 0] = -notches / 15
+features = np.zeros((20, 2, 2))
+features[:, 0, 0] = -notches / 20
 features[:, 1, 1] = -1.0
 reward = ix.LinearReward(features, names=["wear", "replacement"])
 
