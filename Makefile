@@ -34,6 +34,7 @@ unit: setup
 # The site, in out/site, with warnings as errors. `python -m http.server -d out/site` serves it with its search.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo out/site/index.html
 
 # The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
 # all is well, "--long" for everything.
