@@ -31,10 +31,10 @@ QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passe
 unit: setup
 	XLA_FLAGS="$(QUICKLY)" $(BIN)/python -m pytest -n 2
 
-# The site, in out/site, with warnings as errors. `python -m http.server -d out/site` serves it with its search.
+# The site, in out/site, with warnings as errors: `--quiet` would hide them from `--strict`. With its search it is served
+# by `python -m http.server -d out/site`.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo out/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
 # all is well, "--long" for everything.

@@ -27,7 +27,7 @@ needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is insta
 def site(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="the site is built by `irlax[docs]`, which is not installed")
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(out)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
     built = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=False
     )
