@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types unit bench package clean
+.PHONY: setup demo test lint types unit docs bench package clean
 
 setup: $(STAMP)
 
@@ -30,6 +30,11 @@ QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passe
 
 unit: setup
 	XLA_FLAGS="$(QUICKLY)" $(BIN)/python -m pytest -n 2
+
+# The site, in out/site, with warnings as errors: `--quiet` would hide them from `--strict`. With its search it is served
+# by `python -m http.server -d out/site`.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
 # all is well, "--long" for everything.

@@ -17,13 +17,13 @@ _FREE, _WALL, _START, _GOAL, _HAZARD = ".#SGX"
 class Gridworld(eqx.Module):
     """Cells to walk between; `layout` draws them, a string a row.
 
-    =====  ==============================================================
-    ``.``  a free cell
-    ``#``  a wall: no cell at all
-    ``S``  a start; several share the start equally (none: every free cell)
-    ``G``  a goal, which pays `goal_reward`
-    ``X``  a hazard, which pays `hazard_reward`
-    =====  ==============================================================
+    | drawn | meaning |
+    | --- | --- |
+    | `.` | a free cell |
+    | `#` | a wall: no cell at all |
+    | `S` | a start; several share the start equally (none: every free cell) |
+    | `G` | a goal, which pays `goal_reward` |
+    | `X` | a hazard, which pays `hazard_reward` |
 
     Actions are up, right, down and left, and stay if `stay`. With probability `slip` the move is drawn at
     random from all of them instead. A move into a wall or off the board leaves the walker in place

@@ -69,19 +69,19 @@ def load_mdp(path: str | os.PathLike[str]) -> MDP:
 
     Such a file may be written by `save_mdp`, or with `numpy.savez` from these arrays:
 
-    ================  ==============  ==========================================================
-    ``transitions``   float [S,A,S]   P(s' | s, a); or else:
-    ``successors``    int [S,A,B]     the next states that are possible
-    ``probs``         float [S,A,B]   their probabilities; may be left out if B = 1
-    ``initial``       float [S]       the distribution of the first state
-    ``discount``      number          γ
-    ``horizon``       integer         decisions; −1 (or left out) for none
-    ``available``     bool [S,A]      optional: which actions exist where
-    ``layout``        text [rows]     optional: a gridworld, drawn
-    ``state_names``   text [S]        optional
-    ``action_names``  text [A]        optional
-    ``format``        text            optional: "irlax-mdp-1"
-    ================  ==============  ==========================================================
+    | array | type | meaning |
+    | --- | --- | --- |
+    | `transitions` | float [S,A,S] | P(s' given s, a); or else: |
+    | `successors` | int [S,A,B] | the next states that are possible |
+    | `probs` | float [S,A,B] | their probabilities; may be left out if B = 1 |
+    | `initial` | float [S] | the distribution of the first state |
+    | `discount` | number | γ |
+    | `horizon` | integer | decisions; −1 (or left out) for none |
+    | `available` | bool [S,A] | optional: which actions exist where |
+    | `layout` | text [rows] | optional: a gridworld, drawn |
+    | `state_names` | text [S] | optional |
+    | `action_names` | text [A] | optional |
+    | `format` | text | optional: "irlax-mdp-1" |
 
     Nothing is ever unpickled, and no more is unpacked than the memory holds.
     """
