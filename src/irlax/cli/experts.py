@@ -39,7 +39,7 @@ def train(
     from irlax.rl import PPO, SAC
 
     checks.count("num", num)
-    settings = {} if temperature is None else {"temperature": temperature}
+    settings: Any = {} if temperature is None else {"temperature": temperature}
     learner = PPO(**settings) if algorithm == "ppo" else SAC(**settings)
     made = _made(env, learner.num_envs)
     train_key, judge_key = jr.split(jr.key(key))
