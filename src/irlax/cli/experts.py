@@ -34,7 +34,7 @@ def train(
     from irlax.rl import PPO, SAC
 
     envs = _environments()
-    settings = {} if temperature is None else {"temperature": temperature}
+    settings: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
     learner = PPO(**settings) if algorithm == "ppo" else SAC(**settings)
     made = _made(envs, env, learner.num_envs)
     train_key, judge_key = jr.split(jr.key(key))
