@@ -25,7 +25,7 @@ from irlax.rl import PPO, SAC
 HORIZON = 50
 DISCOUNT = 0.9
 VISITED = 0.01
-STEPS = {"PPO": 4_000_000, "SAC": 1_200_000}
+STEPS = {"PPO": 4_000_000, "SAC": 2_400_000}
 #: Half of the episodes begin at random, since the goal of the cliff is far from where a soft-optimal walker strolls.
 #: Most steps of a random walk there are spent after the fall, so SAC takes more of them for each of its updates.
 LEARNERS = {
