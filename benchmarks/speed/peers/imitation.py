@@ -1,16 +1,25 @@
-"""imitation's tabular MCE IRL. Runs in imitation's own environment."""
+"""imitation's tabular MCE IRL and its AIRL. Runs in imitation's own environment."""
 
+import contextlib
 import statistics
+import time
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from benchmarks.speed import timing
 from benchmarks.speed.problems import dense
+from imitation.algorithms.adversarial.airl import AIRL
 from imitation.algorithms.mce_irl import MCEIRL, mce_occupancy_measures, mce_partition_fh
-from imitation.rewards.reward_nets import RewardNet
+from imitation.data.types import TrajectoryWithRew
+from imitation.data.wrappers import RolloutInfoWrapper
+from imitation.rewards.reward_nets import BasicShapedRewardNet, RewardNet
+from imitation.util.networks import RunningNorm
 from seals.base_envs import TabularModelPOMDP
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 
 def gradient(path: str, horizon: int, repeats: int) -> dict[str, Any]:
@@ -69,3 +78,104 @@ def fit(path: str, horizon: int, linf_eps: float, max_steps: int) -> dict[str, A
     seconds, reached = timing.once(lambda: learner.train(max_iter=max_steps))
     np.save(f"{path}.imitation.npy", net.weights.detach().numpy())
     return {"seconds": seconds, "steps": len(steps), "largest_error": float(np.abs(reached - demonstrated).max())}
+
+
+class StandsStill(gym.Wrapper):
+    """After a fall nothing moves and nothing is paid, up to the horizon, as in irlax's CartPole of a fixed horizon."""
+
+    def __init__(self, env: gym.Env, horizon: int) -> None:
+        super().__init__(env)
+        self._horizon, self._time, self._last = horizon, 0, None
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        self._time, self._last = 0, None
+        return self.env.reset(**options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._time += 1
+        over = self._time >= self._horizon
+        if self._last is not None:
+            return self._last, 0.0, False, over, {}
+        seen, reward, terminated, _, about = self.env.step(action)
+        self._last = seen if terminated else None
+        return seen, float(reward), False, over, about
+
+
+def airl(path: str, seed: int, target: float, limit: float) -> dict[str, Any]:
+    """Seconds of `train` until ten episodes return the target on average, twice in a row; playing them is not timed."""
+    torch.set_num_threads(1)
+    demos = np.load(path)
+    episodes = [
+        TrajectoryWithRew(
+            obs=np.concatenate([before, after[-1:]]), acts=actions, infos=None, terminal=True, rews=rewards
+        )
+        for before, after, actions, rewards in zip(
+            demos["before"], demos["after"], demos["actions"], demos["rewards"], strict=True
+        )
+    ]
+    copies = DummyVecEnv([lambda: RolloutInfoWrapper(StandsStill(gym.make("CartPole-v1").unwrapped, 500))] * 8)
+    copies.seed(seed)
+    learner = PPO(
+        "MlpPolicy",
+        copies,
+        batch_size=64,
+        ent_coef=0.0,
+        learning_rate=5e-4,
+        gamma=0.95,
+        clip_range=0.1,
+        vf_coef=0.1,
+        n_epochs=5,
+        seed=seed,
+        device="cpu",
+    )
+    net = BasicShapedRewardNet(copies.observation_space, copies.action_space, normalize_input_layer=RunningNorm)
+    trainer = AIRL(
+        demonstrations=episodes,
+        demo_batch_size=2048,
+        gen_replay_buffer_capacity=512,
+        n_disc_updates_per_round=16,
+        venv=copies,
+        gen_algo=learner,
+        reward_net=net,
+        allow_variable_horizon=False,
+    )
+    watched = _Watched(learner, target, limit)
+    with contextlib.suppress(_EnoughError):
+        trainer.train(10_000_000, callback=watched)
+    return {
+        "seed": seed,
+        "reached": watched.reached,
+        "seconds": round(watched.taken, 1),
+        "steps": learner.num_timesteps,
+        "last_return": round(watched.last, 1),
+    }
+
+
+class _EnoughError(Exception):
+    """The target is reached, or the time is up."""
+
+
+class _Watched:
+    """Stops a trainer; the clock stands still while it looks."""
+
+    def __init__(self, learner: PPO, target: float, limit: float) -> None:
+        self._learner, self._target, self._limit = learner, target, limit
+        self._began, self.taken, self.last, self.reached = time.perf_counter(), 0.0, 0.0, False
+
+    def __call__(self, number: int) -> None:
+        self.taken += time.perf_counter() - self._began
+        before, self.last = self.last, float(np.mean([self._played(k) for k in range(10)]))
+        self.reached = min(before, self.last) >= self._target
+        if self.reached or self.taken > self._limit:
+            raise _EnoughError
+        self._began = time.perf_counter()
+
+    def _played(self, k: int) -> float:
+        env = StandsStill(gym.make("CartPole-v1").unwrapped, 500)
+        seen, total, over = env.reset(seed=k)[0], 0.0, False
+        while not over:
+            seen, reward, _, over, _ = env.step(int(self._learner.predict(seen, deterministic=False)[0]))
+            total += reward
+            # Nothing more is paid after a fall.
+            over = over or reward == 0.0
+        return total

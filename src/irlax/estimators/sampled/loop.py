@@ -192,7 +192,8 @@ def _line(info: Info, steps: int) -> dict[str, Any]:
 
 def _note(line: dict[str, Any], speed: float) -> str:
     gap, returned = np.mean(line["gap"]), np.mean(line["return"])
-    return f"{speed:,.0f} steps/s, return {returned:.1f}, gap {gap:.2f}"
+    share = f", effective share {np.mean(line['effective_share']):.2f}" if "effective_share" in line else ""
+    return f"{speed:,.0f} steps/s, return {returned:.1f}, gap {gap:.2f}{share}"
 
 
 def _closed(estimator: AbstractSampledIRL, lines: list[dict[str, Any]]) -> np.ndarray:
