@@ -92,7 +92,9 @@ def test_log_mixture_is_the_log_of_a_mixture():
     log_densities, shares = rng.normal(size=(3, 5)), np.array([0.5, 0.5, 0.0])
     with np.errstate(divide="ignore"):
         log_shares = np.log(shares)
-    assert_equal(log_mixture(jnp.asarray(log_densities), jnp.asarray(log_shares)), np.log(shares @ np.exp(log_densities)))
+    assert_equal(
+        log_mixture(jnp.asarray(log_densities), jnp.asarray(log_shares)), np.log(shares @ np.exp(log_densities))
+    )
 
 
 def test_balance_classifies_best():
@@ -133,7 +135,9 @@ def test_huge_logits_stay_finite():
 def test_rows_without_weight_do_not_count():
     (expert, expert_weight), (ours, our_weight) = weighted(12), weighted(13)
     for loss in (classification_loss, matching_loss, balance):
-        seen = [loss(jnp.asarray(expert), jnp.asarray(ours).at[2].set(x), expert_weight, our_weight) for x in (0.0, 9.0)]
+        seen = [
+            loss(jnp.asarray(expert), jnp.asarray(ours).at[2].set(x), expert_weight, our_weight) for x in (0.0, 9.0)
+        ]
         assert_equal(seen[0], seen[1])
     for x in (0.0, 9.0):
         share = effective_share(jnp.asarray(ours).at[2].set(x), jnp.asarray(our_weight))
@@ -366,7 +370,9 @@ def test_state_only_airl_is_biased_on_a_slippery_grid_and_mce_from_samples_is_no
     airl, airl_slope = exact.alternated(
         exact.shaped_loss, lambda parts: parts[0], mdp, visits, transitions, (start, start), 5.0, 2000
     )
-    mce, mce_slope = exact.alternated(exact.moment_loss, lambda reward: reward, mdp, visits, transitions, start, 2.0, 4000)
+    mce, mce_slope = exact.alternated(
+        exact.moment_loss, lambda reward: reward, mdp, visits, transitions, start, 2.0, 4000
+    )
     assert exact.largest((airl_slope, mce_slope)) < 1e-8
     apart = [exact.variation(ix.soft_plan(mdp, np.asarray(reward)).policy, expert.policy) for reward in (mce, airl[0])]
     assert apart[0].max() < 1e-5
