@@ -70,32 +70,35 @@ def airl_loss(f, log_policy, expert, ours, transitions):
     return classification_loss(logits, logits, expert[..., None] * transitions, ours[..., None] * transitions)
 
 
-def shaped_loss(parts, log_policy, expert, ours, transitions, discount):
-    """The same for f = g(s) + γh(s') − h(s), of tables g and h."""
-    g, h = parts
+def shaped_loss(parts, log_policy, expert, ours, dynamics):
+    """The same for f = g(s) + γh(s') − h(s), of tables g and h; `dynamics` are transitions and γ."""
+    (g, h), (transitions, discount) = parts, dynamics
     f = g[:, None, None] + discount * h - h[:, None, None]
     return airl_loss(jnp.broadcast_to(f, transitions.shape), log_policy, expert, ours, transitions)
 
 
-def table_loss(f, log_policy, expert, ours, transitions, discount):
+def table_loss(f, log_policy, expert, ours, dynamics):
     """The same for a table f[S, A]."""
+    transitions, _ = dynamics
     return airl_loss(jnp.broadcast_to(f[..., None], transitions.shape), log_policy, expert, ours, transitions)
 
 
-def moment_loss(reward, log_policy, expert, ours, transitions, discount):
+def moment_loss(reward, log_policy, expert, ours, dynamics):
     """The loss of MCE from samples for a reward over states."""
     everywhere = jnp.broadcast_to(reward[:, None], expert.shape)
     return matching_loss(everywhere, everywhere, expert, ours)
 
 
 @eqx.filter_jit
-def alternated(loss, reward_of, mdp, expert, transitions, start, rate, num):
+def alternated(loss, reward_of, mdp, expert, start, *, rate, num):
     """Gradient steps on the reward, each against the soft-optimal policy of the moment: (parts, last gradient)."""
+
+    transitions = jnp.swapaxes(jax.vmap(mdp.dynamics.expect)(jnp.eye(mdp.num_states)), 0, 2).swapaxes(0, 1)
 
     def slope(parts):
         plan = ix.soft_plan(mdp, reward_of(parts))
         ours = ix.visits(mdp, plan)
-        return jax.grad(loss)(parts, plan.log_policy, expert, ours, transitions, mdp.discount)
+        return jax.grad(loss)(parts, plan.log_policy, expert, ours, (transitions, mdp.discount))
 
     def descend(parts, _):
         return jax.tree.map(lambda part, change: part - rate * change, parts, slope(parts)), None

@@ -12,8 +12,8 @@ import scipy.optimize
 import scipy.special
 
 import irlax as ix
-from irlax.estimators.sampled.gcl import GCL, Samples
 from irlax.estimators.sampled.gan_gcl import GANGCL
+from irlax.estimators.sampled.gcl import GCL, Samples
 from irlax.estimators.sampled.losses import (
     balance,
     classification_loss,
@@ -27,7 +27,7 @@ from irlax.estimators.sampled.steps import Steps, draw
 from tests.estimators.sampled import exact
 from tests.oracles import feature_expectations, path_law
 from tests.oracles import plan as oracle_plan
-from tests.problems import S, A, T, as_mdp, assert_equal, random_policy, random_problem, random_reward
+from tests.problems import A, S, T, as_mdp, assert_equal, random_policy, random_problem, random_reward
 
 
 @pytest.fixture(autouse=True)
@@ -204,19 +204,17 @@ def test_undiscounted_steps_follow_another_gradient():
 
 @functools.cache
 def stationary():
-    """An MDP without a horizon, its transitions, and the soft-optimal policy of a random reward as the expert."""
+    """An MDP without a horizon, and the soft-optimal policy of a random reward as the expert."""
     problem = random_problem(0, horizon=None)
     mdp = as_mdp(problem)
-    return mdp, problem.transitions, ix.soft_plan(mdp, random_reward(0))
+    return mdp, ix.soft_plan(mdp, random_reward(0))
 
 
 def test_airl_ends_at_the_experts_advantage():
-    mdp, transitions, expert = stationary()
+    mdp, expert = stationary()
     expert_visits = jnp.asarray(ix.visits(mdp, expert))
     start = jnp.zeros((S, A))
-    f, slope = exact.alternated(
-        exact.table_loss, lambda f: f, mdp, expert_visits, jnp.asarray(transitions), start, 1.0, 4000
-    )
+    f, slope = exact.alternated(exact.table_loss, lambda f: f, mdp, expert_visits, start, rate=1.0, num=4000)
     assert exact.largest(slope) < 1e-10
     np.testing.assert_allclose(f, expert.log_policy, atol=1e-7)
     np.testing.assert_allclose(ix.soft_plan(mdp, np.asarray(f)).policy, expert.policy, atol=1e-7)
@@ -228,12 +226,12 @@ def test_mce_from_samples_ends_where_mce_irl_does():
     mdp, expert = as_mdp(problem), random_policy(problem, 2, stationary=True)
     fit = ix.MCEIRL().fit(mdp, ix.LinearReward(np.eye(S)), expert)
     expert_visits = jnp.asarray(ix.visits(mdp, expert))
-    arguments = (exact.moment_loss, lambda reward: reward, mdp, expert_visits, jnp.asarray(problem.transitions))
-    _, slope = exact.alternated(*arguments, jnp.asarray(fit.reward.weights), 1.0, 0)
+    arguments = (exact.moment_loss, lambda reward: reward, mdp, expert_visits)
+    _, slope = exact.alternated(*arguments, jnp.asarray(fit.reward.weights), rate=1.0, num=0)
     # Means over steps, where the gap sums over them.
     np.testing.assert_allclose(slope, -fit.feature_gap * (1 - 0.5), atol=1e-10)
     assert exact.largest(slope) < 1e-6
-    reward, slope = exact.alternated(*arguments, jnp.zeros(S), 10.0, 2000)
+    reward, slope = exact.alternated(*arguments, jnp.zeros(S), rate=10.0, num=2000)
     assert exact.largest(slope) < 1e-10
     policy = ix.soft_plan(mdp, np.asarray(reward)).policy
     np.testing.assert_allclose(policy, fit.policy, atol=1e-5)
@@ -282,7 +280,7 @@ def test_gcl_follows_the_law_of_paths_whatever_it_samples_from(seed):
 
 
 def test_gcl_believes_that_starts_are_chosen_too():
-    """Lemma "ME IRL" asks for one start: with several, paths weighted by exp(return) prefer those that promise more."""
+    """Lemma "ME IRL" asks for one start: with several, paths of high return bring them along."""
     problem, *paths = path_problem("deterministic", [0.5, 0.3, 0.2])
     reward = random_reward(0)
     expert = paths[1] * np.exp(exact.log_chance_of_choices(paths[0], np.log(random_policy(problem, 0))))
@@ -294,11 +292,11 @@ def test_gcl_believes_that_starts_are_chosen_too():
     assert np.abs(models[0] - models[1]).max() > 0.04
 
 
-def gan_slope(problem, paths, expert_chance, our_chance, log_policy, reward):
-    """The value of GAN-GCL's own loss at a reward [S] or [S, A], and its gradient there."""
+def gan_slope(problem, paths, chances, log_policy, reward):
+    """GAN-GCL's own loss and its gradient at a reward [S] or [S, A], for the `chances` of expert and policy."""
     rows = paths[0]
     log_density = jnp.asarray(exact.log_chance_of_choices(rows, log_policy))
-    seen = tuple((exact.episodes_of(problem, rows, chance), log_density) for chance in (expert_chance, our_chance))
+    seen = tuple((exact.episodes_of(problem, rows, chance), log_density) for chance in chances)
     worth, slope = slope_of(GANGCL(penalty=0.0, spread=1e6), exact.Table(jnp.asarray(reward)), seen)
     return worth, slope.table
 
@@ -309,11 +307,11 @@ def test_gan_gcl_rests_where_gcl_does():
     reward = random_reward(1)
     policy = ix.soft_plan(as_mdp(problem), reward).policy
     chance = paths[1] * np.exp(exact.log_chance_of_choices(paths[0], np.log(policy)))
-    worth, slope = gan_slope(problem, paths, chance, chance, np.log(policy), reward)
+    worth, slope = gan_slope(problem, paths, (chance, chance), np.log(policy), reward)
     np.testing.assert_allclose(worth, np.log(4), rtol=1e-9)
     np.testing.assert_allclose(slope, 0, atol=1e-9)
     np.testing.assert_allclose(gcl_slope(problem, paths, chance, reward, policy), 0, atol=1e-12)
-    elsewhere = gan_slope(problem, paths, chance, chance, np.log(policy), reward + np.eye(S, A))
+    elsewhere = gan_slope(problem, paths, (chance, chance), np.log(policy), reward + np.eye(S, A))
     assert elsewhere[0] > np.log(4) + 1e-3 and np.abs(elsewhere[1]).max() > 1e-3
 
 
@@ -347,7 +345,7 @@ def test_whole_paths_misjudge_how_strongly_an_expert_prefers(make):
 
     def gan(scale):
         log_policy, ours = law(scale)
-        return gan_slope(problem, paths, expert, ours, log_policy, scale * truth)[1] @ truth
+        return gan_slope(problem, paths, (expert, ours), log_policy, scale * truth)[1] @ truth
 
     def mce(scale):
         visits = [exact.visits_of(problem, paths[0], chance).sum(axis=1) for chance in (expert, law(scale)[1])]
@@ -357,22 +355,20 @@ def test_whole_paths_misjudge_how_strongly_an_expert_prefers(make):
     np.testing.assert_allclose(found[0], 1.0, atol=1e-5)
     assert max(found[1:]) < 0.5
     if make is risky_path:
-        # The expert is safe with odds of e, and earns 1 then, else 2 or −2; the law of paths weighs these by their odds.
+        # The expert is safe with odds of e, and earns 1 then, else 2 or −2, as luck has it.
         x = np.exp(found[1])
         assert_equal((x + x**2 - x**-2) / (x + x**2 / 2 + x**-2 / 2), 1 / (1 + np.exp(-1)))
 
 
 def test_state_only_airl_is_biased_on_a_slippery_grid_and_mce_from_samples_is_not():
     mdp, truth = slippery_grid()
-    expert, transitions = ix.soft_plan(mdp, truth), jnp.asarray(exact.plain(mdp).transitions)
+    expert = ix.soft_plan(mdp, truth)
     visits = jnp.asarray(ix.visits(mdp, expert))
     start = jnp.zeros(9)
     airl, airl_slope = exact.alternated(
-        exact.shaped_loss, lambda parts: parts[0], mdp, visits, transitions, (start, start), 5.0, 2000
+        exact.shaped_loss, lambda parts: parts[0], mdp, visits, (start, start), rate=5.0, num=2000
     )
-    mce, mce_slope = exact.alternated(
-        exact.moment_loss, lambda reward: reward, mdp, visits, transitions, start, 2.0, 4000
-    )
+    mce, mce_slope = exact.alternated(exact.moment_loss, lambda reward: reward, mdp, visits, start, rate=2.0, num=4000)
     assert exact.largest((airl_slope, mce_slope)) < 1e-8
     apart = [exact.variation(ix.soft_plan(mdp, np.asarray(reward)).policy, expert.policy) for reward in (mce, airl[0])]
     assert apart[0].max() < 1e-5

@@ -32,9 +32,7 @@ def random_moves(seed, kind):
 @eqx.filter_jit
 def _value_and_slope(flat, log_policy, visits, transitions):
     def loss(flat):
-        return exact.shaped_loss(
-            (flat[:STATES], flat[STATES:]), log_policy, visits, visits, transitions, jnp.asarray(DISCOUNT)
-        )
+        return exact.shaped_loss((flat[:STATES], flat[STATES:]), log_policy, visits, visits, (transitions, DISCOUNT))
 
     return jax.value_and_grad(loss)(flat)
 

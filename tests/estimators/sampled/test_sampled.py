@@ -20,7 +20,7 @@ from tests.estimators.sampled.exact import variation
 from tests.probes import HostBandit
 
 STATES, ACTIONS, DISCOUNT, HORIZON = 3, 2, 0.6, 10
-EPISODES = 256
+EPISODES = 128
 #: Tables: without hidden layers, and one-hot observations left as they are.
 LEARNER = PPO(temperature=1.0, discount=DISCOUNT, explore=0.0, depth=0, gae=0.8, learning_rate=3e-2, minibatches=2)
 TABLES = {
@@ -32,8 +32,8 @@ TABLES = {
     "learning_rate": 3e-2,
 }
 #: Stops at the first chance, after `patience` rounds, with the same answer to every question but "how far".
-MCE = ix.SampledMCEIRL(over="s", rounds=120, patience=100, tol=1e9, **TABLES)
-AIRL = ix.AIRL(over="sa", rounds=80, tol=0.0, **TABLES)
+MCE = ix.SampledMCEIRL(over="s", rounds=60, patience=50, tol=1e9, **TABLES)
+AIRL = ix.AIRL(over="sa", rounds=40, tol=0.0, **TABLES)
 
 
 class Fixed(eqx.Module):
@@ -87,22 +87,22 @@ def airl_fits():
 def test_mce_from_samples_gets_to_the_mce_policy_of_the_demonstrations():
     """Rewards over states, so that it is not the demonstrated frequencies that are learned.
 
-    A round has 2,560 steps, about 850 in each state: the frequency of an action there has a standard error of .017,
-    and 0.05 is three of them. Six other seeds gave .028 at most.
+    A round has 1,280 steps, about 430 in each state: the frequency of an action there has a standard error of .023,
+    and 0.07 is three of them. Six other seeds gave .028 at most.
     """
     mdp, _, _ = problem()
     exact = ix.MCEIRL().fit(mdp, ix.TabularReward("s"), occupancy=observed_occupancy())
     fit, _ = mce_fit()
-    assert variation(table_of(fit.policy), exact.policy).max() < 0.05
+    assert variation(table_of(fit.policy), exact.policy).max() < 0.07
     reward = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(STATES)])
-    assert variation(ix.soft_plan(mdp, reward).policy, exact.policy).max() < 0.05
+    assert variation(ix.soft_plan(mdp, reward).policy, exact.policy).max() < 0.07
 
 
 def test_airl_gets_to_the_demonstrated_frequencies():
     """Which are the MCE policy for rewards over states and actions; and f is its log."""
     frequencies = observed_occupancy() / observed_occupancy().sum(axis=1, keepdims=True)
     for fit in airl_fits():
-        assert variation(table_of(fit.policy), frequencies).max() < 0.05
+        assert variation(table_of(fit.policy), frequencies).max() < 0.07
         f = [[float(fit.reward(state, jnp.int32(a), state)) for a in range(ACTIONS)] for state in jnp.eye(STATES)]
         np.testing.assert_allclose(f, np.log(frequencies), atol=0.15)
 
@@ -150,7 +150,7 @@ def test_entropy_is_counted_once(make, learner):
 def test_a_potential_has_the_learners_discount():
     _, env, demos = problem()
     part = AIRL.begin_reward(Normaliser.of(STATES), env.actions, key=jr.key(0))
-    with pytest.raises(ValueError, match="discounted by 0.9, but the learner by 0.6"):
+    with pytest.raises(ValueError, match=r"the learner by 0\.6"):
         AIRL.fit(env, demos, reward=ShapedObservedReward(part, part, 0.9), key=jr.key(0))
 
 
@@ -170,7 +170,7 @@ def test_paths_that_stop_short_are_refused():
     longer = Tabular(mdp, np.zeros(STATES), horizon=HORIZON + 1)
     for make in (ix.GCL, ix.GANGCL):
         with pytest.raises(ValueError, match="whole episodes, of 11 steps"):
-            make(**TABLES).fit(longer, demos, key=jr.key(0))
+            make(learner=LEARNER).fit(longer, demos, key=jr.key(0))
 
 
 def test_what_is_no_environment_is_refused(as_a_user):
