@@ -6,6 +6,7 @@ Actions that do not exist in a state do there what the first one does (`irlax.en
 """
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
