@@ -7,8 +7,9 @@ between policies is total variation, averaged over states as the demonstrator vi
 - "answer": deterministic moves, rewards over states and actions. All four have the demonstrator's policy as their
   answer, so that what is left is sampling error.
 - "bias": a demonstrator who is soft-optimal for a reward over states, stochastic dynamics. Rewards over states are
-  learned, by AIRL beside a potential. On RiskyPath, where goal and hazard follow the same gamble, "goal − hazard" is
-  how much better the goal is believed to be (2 in truth).
+  learned, by AIRL beside a potential. On RiskyPath "goal − hazard" is how much better than the hazard the goal is
+  believed to be, 2 in truth: choices do not tell, since both follow the same gamble, but those who take luck for
+  choice read from the even odds that it is 0.
 - "discount": deterministic moves, and a demonstrator whom no reward over states explains; the exact answer is that of
   MCE IRL. AIRL with steps weighted by γᵗ, and all alike, as published, beside MCE from samples.
 """
