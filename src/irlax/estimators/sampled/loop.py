@@ -16,12 +16,13 @@ from irlax.demos import Demonstrations
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.envs.base import AbstractEnvironment
 from irlax.envs.checking import check_demos
+from irlax.envs.gymnasium import GymnasiumEnvironment
 from irlax.estimators.base import Status
 from irlax.estimators.sampled.base import AbstractSampledIRL, Info, State, refuse_other_discount
 from irlax.estimators.sampled.fit import SampledFit, finished
 from irlax.estimators.sampled.steps import Steps, of_demos
 from irlax.progress import progress
-from irlax.rl.host import HostEnvironment, HostRunner
+from irlax.rl.host import HostRunner
 from irlax.rl.rollout import Transition, begin, collect
 from irlax.typing import PRNGKeyArray
 
@@ -70,7 +71,7 @@ def at_the_door(
     estimator: AbstractSampledIRL, env: Any, demos: Any, reward: Any, num: int | None
 ) -> tuple[AbstractSampledIRL, Steps]:
     """Everything that can be wrong with the arguments; then the demonstrations as arrays, and the learner for them."""
-    if not isinstance(env, (AbstractEnvironment, HostEnvironment)):
+    if not isinstance(env, (AbstractEnvironment, GymnasiumEnvironment)):
         raise TypeError(
             f"`env` must be an environment, but is a {type(env).__name__}. Make one with `envs.make(name)`, or of an "
             f"MDP with `envs.Tabular(mdp, reward, horizon=...)`."
@@ -111,13 +112,14 @@ class _Driver(NamedTuple):
     advance: Callable[[State, int, Any], tuple[State, Info]]
 
 
-def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any, *, key: PRNGKeyArray) -> _Driver:
+def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any, *, key: Any) -> _Driver:
+    """`key` is one key, or one for each of several fits side by side."""
     begin_key, rounds_key, seed_key = _split(key, 3)
 
     def begin() -> State:
         return _init(estimator, env.actions, (env.observation_size, env.horizon), expert, reward=reward, key=begin_key)
 
-    def key_of(number: int) -> PRNGKeyArray:
+    def key_of(number: int) -> Any:
         return _fold(rounds_key, number)
 
     if isinstance(env, AbstractEnvironment):
@@ -135,11 +137,11 @@ def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any,
     return _Driver(begin, advance)
 
 
-def _split(key: PRNGKeyArray, num: int) -> Any:
+def _split(key: Any, num: int) -> Any:
     return jr.split(key, num) if key.ndim == 0 else jnp.swapaxes(jax.vmap(lambda key: jr.split(key, num))(key), 0, 1)
 
 
-def _fold(key: PRNGKeyArray, number: int) -> PRNGKeyArray:
+def _fold(key: Any, number: int) -> Any:
     return jr.fold_in(key, number) if key.ndim == 0 else jax.vmap(lambda key: jr.fold_in(key, number))(key)
 
 

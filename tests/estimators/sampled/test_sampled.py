@@ -1,0 +1,191 @@
+"""Dynamics-free estimators with real samples: they get to the exact answer, and refuse what would not."""
+
+import dataclasses
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import irlax as ix
+from irlax.envs import Tabular
+from irlax.estimators.base import UnfinishedWarning
+from irlax.estimators.sampled import ShapedObservedReward
+from irlax.rl import PPO, SAC
+from irlax.rl.networks import Normaliser
+from tests.estimators.sampled.exact import variation
+from tests.probes import HostBandit
+
+STATES, ACTIONS, DISCOUNT, HORIZON = 3, 2, 0.6, 10
+EPISODES = 128
+#: Tables: without hidden layers, and one-hot observations left as they are.
+LEARNER = PPO(temperature=1.0, discount=DISCOUNT, explore=0.0, depth=0, gae=0.8, learning_rate=3e-2, minibatches=2)
+TABLES = {
+    "learner": LEARNER,
+    "depth": 0,
+    "normalise": False,
+    "penalty": 0.0,
+    "episodes": EPISODES,
+    "learning_rate": 3e-2,
+}
+#: Stops at the first chance, after `patience` rounds, with the same answer to every question but "how far".
+MCE = ix.SampledMCEIRL(over="s", rounds=60, patience=50, tol=1e9, **TABLES)
+AIRL = ix.AIRL(over="sa", rounds=40, tol=0.0, **TABLES)
+
+
+class Fixed(eqx.Module):
+    """A policy of given probabilities."""
+
+    log_policy: jax.Array
+
+    def __call__(self, observation, key):
+        return jr.categorical(key, observation @ self.log_policy)
+
+
+@functools.cache
+def problem():
+    """An MDP, its environment, and 500 demonstrations of its soft-optimal policy."""
+    stay, go = np.eye(STATES), np.roll(np.eye(STATES), 1, axis=1)
+    transitions = np.stack([0.9 * stay + 0.1 * go, 0.1 * stay + 0.9 * go], axis=1)
+    mdp = ix.MDP.from_dense(transitions, np.full(STATES, 1 / STATES), discount=DISCOUNT)
+    reward = np.array([0.0, 1.5, -1.0])
+    expert = Fixed(jnp.asarray(ix.soft_plan(mdp, reward).log_policy, jnp.float32))
+    env = Tabular(mdp, reward, horizon=HORIZON)
+    return mdp, env, ix.envs.collect(env, expert, 500, jr.key(0))
+
+
+def observed_occupancy():
+    """Σ γᵗ of the demonstrated steps, by state and action, as if episodes went on as they began."""
+    _, _, demos = problem()
+    mass = np.zeros((STATES, ACTIONS))
+    np.add.at(mass, (demos.observations.argmax(axis=1), demos.actions), DISCOUNT**demos.times)
+    return mass / mass.sum() / (1 - DISCOUNT)
+
+
+def table_of(policy):
+    with jax.enable_x64(False):
+        return np.exp(jax.vmap(policy.log_probs)(jnp.eye(STATES)))
+
+
+@functools.cache
+def mce_fit():
+    lines = []
+    _, env, demos = problem()
+    return MCE.fit(env, demos, key=jr.key(1), callback=lines.append, shown=False), lines
+
+
+@functools.cache
+def airl_fits():
+    _, env, demos = problem()
+    with pytest.warns(UnfinishedWarning, match="raise `rounds`"):
+        return AIRL.fit_many(env, demos, num=2, key=jr.key(2), shown=False)
+
+
+def test_mce_from_samples_gets_to_the_mce_policy_of_the_demonstrations():
+    """Rewards over states, so that it is not the demonstrated frequencies that are learned.
+
+    A round has 1,280 steps, about 430 in each state: the frequency of an action there has a standard error of .023,
+    and 0.07 is three of them. Six other seeds gave .028 at most.
+    """
+    mdp, _, _ = problem()
+    exact = ix.MCEIRL().fit(mdp, ix.TabularReward("s"), occupancy=observed_occupancy())
+    fit, _ = mce_fit()
+    assert variation(table_of(fit.policy), exact.policy).max() < 0.07
+    reward = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(STATES)])
+    assert variation(ix.soft_plan(mdp, reward).policy, exact.policy).max() < 0.07
+
+
+def test_airl_gets_to_the_demonstrated_frequencies():
+    """Which are the MCE policy for rewards over states and actions; and f is its log."""
+    frequencies = observed_occupancy() / observed_occupancy().sum(axis=1, keepdims=True)
+    for fit in airl_fits():
+        assert variation(table_of(fit.policy), frequencies).max() < 0.07
+        f = [[float(fit.reward(state, jnp.int32(a), state)) for a in range(ACTIONS)] for state in jnp.eye(STATES)]
+        np.testing.assert_allclose(f, np.log(frequencies), atol=0.15)
+
+
+def test_a_fit_stops_once_the_gap_has_closed_and_each_round_was_announced():
+    fit, lines = mce_fit()
+    assert fit.converged and fit.iterations == MCE.patience == len(lines)
+    np.testing.assert_array_equal([line["gap"] for line in lines], fit.history["gap"])
+    assert fit.history["steps"][-1] == MCE.patience * EPISODES * HORIZON
+
+
+def test_fits_side_by_side_differ_and_say_when_they_went_on_to_the_end():
+    one, other = airl_fits()
+    assert not one.converged and one.iterations == other.iterations == AIRL.rounds
+    assert one.history["gap"].shape == other.history["gap"].shape == (AIRL.rounds,)
+    assert (one.history["gap"] != other.history["gap"]).any()
+    assert table_of(one.policy).shape == (STATES, ACTIONS)
+    assert (table_of(one.policy) != table_of(other.policy)).any()
+
+
+def test_a_fit_comes_back_from_disk_bit_for_bit(tmp_path):
+    fit, _ = mce_fit()
+    back = ix.load(fit.save(tmp_path / "fit"))
+    for part in ("policy", "learned", "history", "feature_gap", "returns"):
+        one, other = (jax.tree.leaves(getattr(which, part)) for which in (fit, back))
+        assert len(one) == len(other)
+        for left, right in zip(one, other, strict=True):
+            np.testing.assert_array_equal(left, right)
+    assert (back.status, back.settings, str(back.summary())) == (fit.status, fit.settings, str(fit.summary()))
+
+
+def test_rewards_over_actions_are_not_transferred():
+    with pytest.raises(ValueError, match="over='s'"):
+        _ = airl_fits()[0].transferable_reward
+    assert mce_fit()[0].transferable_reward.over == "s"
+
+
+@pytest.mark.parametrize("make", [ix.AIRL, ix.SampledMCEIRL, ix.GCL, ix.GANGCL])
+@pytest.mark.parametrize("learner", [PPO(temperature=0.5), SAC(temperature="auto")])
+def test_entropy_is_counted_once(make, learner):
+    with pytest.raises(ValueError, match=r"temperature=1\.0"):
+        make(learner=learner)
+
+
+def test_a_potential_has_the_learners_discount():
+    _, env, demos = problem()
+    part = AIRL.begin_reward(Normaliser.of(STATES), env.actions, key=jr.key(0))
+    with pytest.raises(ValueError, match=r"the learner by 0\.6"):
+        AIRL.fit(env, demos, reward=ShapedObservedReward(part, part, 0.9), key=jr.key(0))
+
+
+def test_episodes_of_their_own_length_are_refused():
+    _, _, demos = problem()
+    ends = np.zeros((STATES, ACTIONS, STATES))
+    ends[:, :, 0] = 1
+    absorbing = ix.MDP.from_dense(ends, np.eye(STATES)[1], discount=DISCOUNT)
+    env = Tabular(absorbing, np.zeros(STATES), horizon=HORIZON, terminates=True)
+    assert not env.fixed_horizon
+    with pytest.raises(ValueError, match="Absorbing"):
+        AIRL.fit(env, demos, key=jr.key(0))
+
+
+def test_paths_that_stop_short_are_refused():
+    mdp, _, demos = problem()
+    longer = Tabular(mdp, np.zeros(STATES), horizon=HORIZON + 1)
+    for make in (ix.GCL, ix.GANGCL):
+        with pytest.raises(ValueError, match="whole episodes, of 11 steps"):
+            make(learner=LEARNER).fit(longer, demos, key=jr.key(0))
+
+
+def test_what_is_no_environment_is_refused(as_a_user):
+    mdp, env, demos = problem()
+    with pytest.raises(TypeError, match="must be an environment, but is a MDP"):
+        AIRL.fit(mdp, demos, key=jr.key(0))
+    with pytest.raises(TypeError, match="must be an environment, but is a HostBandit"):
+        AIRL.fit(HostBandit(EPISODES), demos, key=jr.key(0))
+    with pytest.raises(TypeError, match="must be Demonstrations"):
+        AIRL.fit(env, demos.actions, key=jr.key(0))
+
+
+def test_an_environment_of_the_host_steps_as_many_as_a_round_takes():
+    host = ix.envs.make("gymnasium:CartPole-v1", num_envs=2, horizon=5, after_end="fixed-horizon")
+    demos = ix.envs.collect(host, lambda observation, key: 0, 3, jr.key(0))
+    with pytest.raises(ValueError, match="episodes=2"):
+        dataclasses.replace(AIRL, episodes=16).fit(host, demos, key=jr.key(0))
+    host.close()
