@@ -18,7 +18,6 @@ import argparse
 import dataclasses
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +30,6 @@ import numpy as np
 from benchmarks.record import RESULTS, provenance, write
 
 import irlax as ix
-from irlax.estimators.base import UnfinishedWarning
 from irlax.estimators.sampled import BehaviouralCloning
 from irlax.rl import PPO
 
@@ -110,10 +108,7 @@ def measure(part: str, problem: Problem, name: str, estimator: Any, seeds: int) 
     mdp, began = problem.mdp, time.perf_counter()
     env = ix.envs.Tabular(mdp, problem.reward, horizon=HORIZON)
     demos = ix.envs.collect(env, Acting(jnp.log(jnp.asarray(problem.expert, jnp.float32))), DEMONSTRATIONS, jr.key(0))
-    with warnings.catch_warnings():
-        # All rounds are wanted.
-        warnings.simplefilter("ignore", UnfinishedWarning)
-        fits = estimator.fit_many(env, demos, num=seeds, key=jr.key(1), shown=False)
+    fits = estimator.fit_many(env, demos, num=seeds, key=jr.key(1), shown=False)
     visits = np.asarray(ix.visits(mdp, problem.expert)).sum(axis=1)
     share = visits / visits.sum()
     tables = np.array([reward_table(fit.reward, mdp) for fit in fits])

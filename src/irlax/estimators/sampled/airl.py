@@ -93,7 +93,7 @@ class AIRL(AbstractSampledIRL):
         policy_logits = airl_logits(f[1], log_policies(policy, ours))
         worth = classification_loss(expert_logits, policy_logits, theirs.weight, ours.weight)
         accuracy = ((expert_logits > 0).mean() + (policy_logits < 0).mean()) / 2
-        return worth + rate * self.penalty * half_square(*f), {"accuracy": accuracy}
+        return worth + rate * self.penalty * half_square(*f, theirs.weight, ours.weight), {"accuracy": accuracy}
 
     def paid(self, reward: Any) -> Callable[..., Any]:
         return reward

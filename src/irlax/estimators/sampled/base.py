@@ -20,7 +20,7 @@ from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.envs.base import Box, Discrete
 from irlax.estimators.sampled.rewards import Over, ShapedObservedReward, split
-from irlax.estimators.sampled.steps import Recent, Steps, draw, of_rollout
+from irlax.estimators.sampled.steps import Recent, Steps, draw, mean, of_rollout
 from irlax.rl.learner import AbstractLearner
 from irlax.rl.networks import AbstractPolicy, Normaliser
 from irlax.rl.rollout import Transition
@@ -248,9 +248,14 @@ def log_policies(policy: AbstractPolicy, steps: Steps) -> Float[Array, "*n"]:
     return jax.lax.stop_gradient(jax.vmap(policy.log_prob)(rows.observation, rows.action).reshape(steps.weight.shape))
 
 
-def half_square(expert_reward: Float[Array, "..."], policy_reward: Float[Array, "..."]) -> Float[Array, ""]:
+def half_square(
+    expert_reward: Float[Array, "*n"],
+    policy_reward: Float[Array, "*m"],
+    expert_weight: Float[Array, "*n"],
+    policy_weight: Float[Array, "*m"],
+) -> Float[Array, ""]:
     """½ E[r²], half of it on the expert's steps and half on the policy's."""
-    return ((expert_reward**2).mean() + (policy_reward**2).mean()) / 4
+    return (mean(expert_reward**2, expert_weight) + mean(policy_reward**2, policy_weight)) / 4
 
 
 def check_settings(estimator: Any) -> None:

@@ -82,7 +82,7 @@ class GAIL(AbstractSampledIRL):
         logits = rewards_of(reward, theirs), rewards_of(reward, ours)
         accuracy = ((logits[0] > 0).mean() + (logits[1] < 0).mean()) / 2
         worth = classification_loss(*logits, theirs.weight, ours.weight)
-        return worth + rate * self.penalty * half_square(*logits), {"accuracy": accuracy}
+        return worth + rate * self.penalty * half_square(*logits, theirs.weight, ours.weight), {"accuracy": accuracy}
 
     def paid(self, reward: Any) -> Callable[..., Any]:
         return Payment(reward)

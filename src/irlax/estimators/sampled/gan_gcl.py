@@ -17,7 +17,7 @@ from irlax.estimators.sampled.base import (
     refuse_second_entropy,
     rewards_of,
 )
-from irlax.estimators.sampled.gcl import discounted_sum
+from irlax.estimators.sampled.gcl import discounted_sum, horizon_of
 from irlax.estimators.sampled.losses import balance, classification_loss
 from irlax.estimators.sampled.rewards import ObservedReward, Over
 from irlax.estimators.sampled.steps import Recent, Steps
@@ -34,7 +34,8 @@ class GANGCL(AbstractSampledIRL):
       \log D - \log(1 - D) = \sum_t \gamma^t \bigl( r(s_t,a_t,s_{t+1}) - \log\pi(a_t|s_t) \bigr) - \log Z$$
 
     The policy's density is inside the discriminator, so that R is all it learns, and log Z is set to its best value
-    at each step. Sums are discounted like the return; at γ = 1 it is the published one. Its fixed point is GCL's.
+    at each step. Sums are discounted like the return; at γ = 1 it is the published one. Where dynamics are
+    deterministic its fixed point is GCL's.
 
     Sums over long paths saturate the classifier while the policy lags behind. Logits whose standard deviation
     exceeds `spread` are scaled down to it, by the factor "temper" in the log: 1 near the fixed point.
@@ -88,14 +89,21 @@ class GANGCL(AbstractSampledIRL):
         rewards = [rewards_of(reward, steps) for steps, _ in seen]
         logits = [discounted_sum(r, steps) - density for r, (steps, density) in zip(rewards, seen, strict=True)]
         weights = [steps.weight[:, 0] for steps, _ in seen]
-        temper = jnp.minimum(1.0, self.spread / jax.lax.stop_gradient(jnp.concatenate(logits).std() + 1e-6))
+        temper = jnp.minimum(1.0, self.spread / jax.lax.stop_gradient(_deviation(logits, weights) + 1e-6))
         logits = [temper * part for part in logits]
         constant = balance(logits[0], logits[1], weights[0], weights[1])
         # In units of the logits as they are, so that the penalty means the same at every temper.
         worth = classification_loss(logits[0] - constant, logits[1] - constant, *weights) / temper
-        steps = seen[0][0].weight[0].sum()
-        worth += rate * self.penalty * half_square(*rewards) * steps / 2
+        square = half_square(rewards[0], rewards[1], *(steps.weight for steps, _ in seen))
+        worth += rate * self.penalty * square * horizon_of(seen[0][0]) / 2
         return worth, {"temper": temper}
 
     def paid(self, reward: Any) -> Callable[..., Any]:
         return reward
+
+
+def _deviation(logits: list[Array], weights: list[Array]) -> Float[Array, ""]:
+    """The standard deviation of expert's and policy's together, each half of them."""
+    half = jnp.concatenate([weight / weight.sum() for weight in weights]) / 2
+    pooled = jnp.concatenate(logits)
+    return jnp.sqrt(half @ (pooled - half @ pooled) ** 2)

@@ -45,7 +45,8 @@ class GCL(AbstractSampledIRL):
     The proposal q is an even mixture of the last `recent` policies and of a policy cloned from the demonstrations,
     which are samples too; what the dynamics contribute to densities cancels. Weights are per path, in log space, and
     discounted like the return, so that they are even where the policy is soft-optimal and dynamics are
-    deterministic. At γ = 1 this is the law of paths; where dynamics are stochastic, it seeks risk (Primer, 3.3).
+    deterministic. At γ = 1 this is the law of paths, in which starts that promise more weigh more; where dynamics are
+    stochastic, it seeks risk (Primer, 3.3).
 
     Weights of long paths are very uneven while the policy lags behind. They are raised to the largest power β ≤ 1
     that leaves an effective share of `least_share` of the samples; "effective_share" and "temper" in the log are the
@@ -119,19 +120,15 @@ class GCL(AbstractSampledIRL):
         samples, expert = seen
         rewards = rewards_of(reward, samples.episodes)
         returns = discounted_sum(rewards, samples.episodes)
-        theirs = rewards[-len(expert.weight) :]
+        num = len(expert.weight)
         log_weight = jax.lax.stop_gradient(returns) - samples.log_proposal
         temper = tempering(log_weight, samples.weight, self.least_share)
         worth = importance_loss(
-            returns[-len(expert.weight) :],
-            returns,
-            samples.log_proposal,
-            expert.weight[:, 0],
-            samples.weight,
-            temper=temper,
+            returns[-num:], returns, samples.log_proposal, expert.weight[:, 0], samples.weight, temper=temper
         )
-        worth += rate * self.penalty * half_square(theirs, rewards[: -len(expert.weight)]) * expert.weight[0].sum()
-        worth += self.constant_rate * uneven_rate(theirs) + self.monotonic * falls(theirs)
+        square = half_square(rewards[-num:], rewards[:-num], expert.weight, samples.episodes.weight[:-num])
+        worth += rate * self.penalty * square * horizon_of(expert)
+        worth += self.constant_rate * uneven_rate(rewards[-num:]) + self.monotonic * falls(rewards[-num:])
         return worth, {"effective_share": effective_share(log_weight, samples.weight), "temper": temper}
 
     def paid(self, reward: Any) -> Callable[..., Any]:
@@ -142,6 +139,11 @@ def discounted_sum(numbers: Float[Array, "n T"], episodes: Steps) -> Float[Array
     """Σ γᵗ x_t of each episode; the episodes' own weights are divided out."""
     first = episodes.weight[:, :1]
     return (numbers * episodes.weight / jnp.where(first > 0, first, 1.0)).sum(axis=1)
+
+
+def horizon_of(episodes: Steps) -> Float[Array, ""]:
+    """Σ γᵗ: a loss of whole paths is as many times that of a step."""
+    return discounted_sum(jnp.ones_like(episodes.weight), episodes)[0]
 
 
 def uneven_rate(rewards: Float[Array, "n T"]) -> Float[Array, ""]:

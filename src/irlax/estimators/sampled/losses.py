@@ -54,10 +54,10 @@ def importance_loss(
     *,
     temper: Float[Array, ""] | float = 1.0,
 ) -> Float[Array, ""]:
-    r"""$\log \hat Z - \mathbb{E}_{\mathcal D}[R(\tau)]$ with $\hat Z = \mathbb{E}_q[(e^{R(\tau)} / q(\tau))]$.
+    r"""A loss with the gradient of $\log \hat Z - \mathbb{E}_{\mathcal D}[R(\tau)]$, $\hat Z = \mathbb{E}_q[e^R / q]$.
 
-    Its gradient weighs samples by w ∝ e^R / q, self-normalised. With `temper` β below 1 the weights in the
-    gradient are w^β: even at β = 0, exact at β = 1. Primer, 4.2; Finn, Levine and Abbeel (2016).
+    It weighs samples by w ∝ e^R / q, self-normalised; the value itself is a difference of mean returns. With `temper`
+    β below 1 the weights are w^β: even at β = 0, exact at β = 1. Primer, 4.2; Finn, Levine and Abbeel (2016).
     """
     log_weight = temper * jax.lax.stop_gradient(sample_return - log_proposal)
     share = jax.nn.softmax(log_weight + jnp.log(sample_weight))

@@ -79,7 +79,7 @@ class SampledMCEIRL(AbstractSampledIRL):
         theirs, ours = drawn(*seen, self.batch_size, key=key)
         rewards = rewards_of(reward, theirs), rewards_of(reward, ours)
         worth = matching_loss(*rewards, theirs.weight, ours.weight)
-        return worth + rate * self.penalty * half_square(*rewards), {}
+        return worth + rate * self.penalty * half_square(*rewards, theirs.weight, ours.weight), {}
 
     def paid(self, reward: Any) -> Callable[..., Any]:
         return reward
