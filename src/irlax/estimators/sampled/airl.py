@@ -1,7 +1,6 @@
 """Adversarial IRL."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.random as jr
 
@@ -56,20 +55,14 @@ class AIRL(AbstractSampledIRL):
     recent: int = 2
     tol: float = 0.05
     patience: int = 20
+    learns_reward: ClassVar[bool] = True
+    whole_episodes: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
         check_settings(self)
         refuse_second_entropy(self.learner)
         checks.count("batch_size", self.batch_size)
         checks.positive("penalty", self.penalty, zero=True)
-
-    @property
-    def learns_reward(self) -> bool:
-        return True
-
-    @property
-    def whole_episodes(self) -> bool:
-        return False
 
     def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
         base_key, potential_key = jr.split(key)
@@ -94,6 +87,3 @@ class AIRL(AbstractSampledIRL):
         worth = classification_loss(expert_logits, policy_logits, theirs.weight, ours.weight)
         accuracy = ((expert_logits > 0).mean() + (policy_logits < 0).mean()) / 2
         return worth + rate * self.penalty * half_square(*f, theirs.weight, ours.weight), {"accuracy": accuracy}
-
-    def paid(self, reward: Any) -> Callable[..., Any]:
-        return reward

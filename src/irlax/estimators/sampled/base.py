@@ -8,7 +8,7 @@ the reward. Both are pure; who collects the episodes, inside `jit` or on the hos
 import abc
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -80,10 +80,14 @@ class AbstractSampledIRL(eqx.Module):
     #: step's, on average over the last `patience` rounds.
     tol: eqx.AbstractVar[float]
     patience: eqx.AbstractVar[int]
+    #: Whether what is learned is a reward, or only tells expert and policy apart.
+    learns_reward: ClassVar[bool]
+    #: Whether demonstrations must be whole episodes, [N, T], or may be any steps, [n].
+    whole_episodes: ClassVar[bool]
 
     @abc.abstractmethod
     def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
-        """A reward that has learned nothing."""
+        """A reward that has learned nothing: what the learner is paid, but for its entropy."""
 
     @abc.abstractmethod
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> Any:
@@ -96,20 +100,6 @@ class AbstractSampledIRL(eqx.Module):
     @abc.abstractmethod
     def loss(self, reward: Any, seen: Any, *, rate: Any, key: PRNGKeyArray) -> tuple[Float[Array, ""], Info]:
         """What the reward descends on, given what was looked at; `rate` falls from 1 to 0 along the way."""
-
-    @abc.abstractmethod
-    def paid(self, reward: Any) -> Callable[..., Any]:
-        """What the learner is paid, but for its entropy."""
-
-    @property
-    @abc.abstractmethod
-    def learns_reward(self) -> bool:
-        """Whether what is learned is a reward, or only tells expert and policy apart."""
-
-    @property
-    @abc.abstractmethod
-    def whole_episodes(self) -> bool:
-        """Whether demonstrations must be whole episodes, [N, T], or may be any steps, [n]."""
 
     @property
     def discount(self) -> float:
@@ -162,7 +152,7 @@ class AbstractSampledIRL(eqx.Module):
         info = self._watch(state, expert, recent, key=watch_key)
         reward, memory, learned = self._improve(state, expert, recent, rate=rate, key=reward_key)
         # The reward first: a policy is never paid by a reward that has not seen its episodes.
-        agent, metrics = self.learner.learn(state.agent, rollout, self.paid(reward), rate=rate, key=policy_key)
+        agent, metrics = self.learner.learn(state.agent, rollout, reward, rate=rate, key=policy_key)
         info = {"return": rollout.reward.sum(axis=0).mean(), **info, **learned, **metrics}
         return State(agent, reward, memory, recent, state.prepared, state.rounds + 1), info
 
@@ -227,7 +217,7 @@ class AbstractSampledIRL(eqx.Module):
         expert_key, policy_key = jr.split(key)
         newest = jax.tree.map(lambda array: array[0], recent.steps)
         theirs, ours = draw(expert.rows, (WATCHED,), key=expert_key), draw(newest.rows, (WATCHED,), key=policy_key)
-        paid = [jax.vmap(self.paid(state.reward))(*steps[:3]) for steps in (theirs, ours)]
+        paid = [jax.vmap(state.reward)(*steps[:3]) for steps in (theirs, ours)]
         spread = jnp.sqrt(jnp.concatenate(paid).var() + 1e-12)
         log_policy = jax.vmap(state.policy.log_prob)(theirs.observation, theirs.action)
         return {"gap": (paid[0].mean() - paid[1].mean()) / spread, "log_likelihood": log_policy.mean()}

@@ -1,7 +1,6 @@
 """Generative adversarial imitation learning, a baseline that learns no reward."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -52,22 +51,17 @@ class GAIL(AbstractSampledIRL):
     recent: int = 1
     tol: float = 0.05
     patience: int = 20
+    learns_reward: ClassVar[bool] = False
+    whole_episodes: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
         check_settings(self)
         checks.count("batch_size", self.batch_size)
         checks.positive("penalty", self.penalty, zero=True)
 
-    @property
-    def learns_reward(self) -> bool:
-        return False
-
-    @property
-    def whole_episodes(self) -> bool:
-        return False
-
-    def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
-        return ObservedReward(normaliser, actions, over=self.over, width=self.width, depth=self.depth, key=key)
+    def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> Payment:
+        size: Any = {"width": self.width, "depth": self.depth}
+        return Payment(ObservedReward(normaliser, actions, over=self.over, **size, key=key))
 
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:
         return None
@@ -79,10 +73,7 @@ class GAIL(AbstractSampledIRL):
         self, reward: Any, seen: tuple[Steps, Steps], *, rate: Any, key: PRNGKeyArray
     ) -> tuple[Float[Array, ""], Info]:
         theirs, ours = drawn(*seen, self.batch_size, key=key)
-        logits = rewards_of(reward, theirs), rewards_of(reward, ours)
+        logits = rewards_of(reward.logits, theirs), rewards_of(reward.logits, ours)
         accuracy = ((logits[0] > 0).mean() + (logits[1] < 0).mean()) / 2
         worth = classification_loss(*logits, theirs.weight, ours.weight)
         return worth + rate * self.penalty * half_square(*logits, theirs.weight, ours.weight), {"accuracy": accuracy}
-
-    def paid(self, reward: Any) -> Callable[..., Any]:
-        return Payment(reward)

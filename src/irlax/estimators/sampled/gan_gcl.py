@@ -1,7 +1,6 @@
 """Guided cost learning as a generative adversarial network."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -55,20 +54,14 @@ class GANGCL(AbstractSampledIRL):
     recent: int = 1
     tol: float = 0.05
     patience: int = 20
+    learns_reward: ClassVar[bool] = True
+    whole_episodes: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         check_settings(self)
         refuse_second_entropy(self.learner)
         checks.positive("penalty", self.penalty, zero=True)
         checks.positive("spread", self.spread)
-
-    @property
-    def learns_reward(self) -> bool:
-        return True
-
-    @property
-    def whole_episodes(self) -> bool:
-        return True
 
     def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         return ObservedReward(normaliser, actions, over=self.over, width=self.width, depth=self.depth, key=key)
@@ -97,9 +90,6 @@ class GANGCL(AbstractSampledIRL):
         square = half_square(rewards[0], rewards[1], *(steps.weight for steps, _ in seen))
         worth += rate * self.penalty * square * horizon_of(seen[0][0]) / 2
         return worth, {"temper": temper}
-
-    def paid(self, reward: Any) -> Callable[..., Any]:
-        return reward
 
 
 def _deviation(logits: list[Array], weights: list[Array]) -> Float[Array, ""]:

@@ -1,7 +1,6 @@
 """Guided cost learning."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -72,6 +71,8 @@ class GCL(AbstractSampledIRL):
     recent: int = 2
     tol: float = 0.05
     patience: int = 20
+    learns_reward: ClassVar[bool] = True
+    whole_episodes: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         check_settings(self)
@@ -80,14 +81,6 @@ class GCL(AbstractSampledIRL):
             checks.positive(name, getattr(self, name), zero=True)
         if not 0 <= checks.positive("least_share", self.least_share, zero=True) < 1:
             raise ValueError(f"`least_share` must lie in [0, 1), but is {self.least_share}.")
-
-    @property
-    def learns_reward(self) -> bool:
-        return True
-
-    @property
-    def whole_episodes(self) -> bool:
-        return True
 
     def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         size: Any = {"width": self.width, "depth": self.depth, "quadratic": self.quadratic}
@@ -130,9 +123,6 @@ class GCL(AbstractSampledIRL):
         worth += rate * self.penalty * square * horizon_of(expert)
         worth += self.constant_rate * uneven_rate(rewards[-num:]) + self.monotonic * falls(rewards[-num:])
         return worth, {"effective_share": effective_share(log_weight, samples.weight), "temper": temper}
-
-    def paid(self, reward: Any) -> Callable[..., Any]:
-        return reward
 
 
 def discounted_sum(numbers: Float[Array, "n T"], episodes: Steps) -> Float[Array, " n"]:

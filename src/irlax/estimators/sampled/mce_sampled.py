@@ -1,7 +1,6 @@
 """Maximum causal entropy IRL from samples."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from irlax import checks
 from irlax.envs.base import Box, Discrete
@@ -49,20 +48,14 @@ class SampledMCEIRL(AbstractSampledIRL):
     recent: int = 1
     tol: float = 0.05
     patience: int = 20
+    learns_reward: ClassVar[bool] = True
+    whole_episodes: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
         check_settings(self)
         refuse_second_entropy(self.learner)
         checks.count("batch_size", self.batch_size)
         checks.positive("penalty", self.penalty, zero=True)
-
-    @property
-    def learns_reward(self) -> bool:
-        return True
-
-    @property
-    def whole_episodes(self) -> bool:
-        return False
 
     def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         return ObservedReward(normaliser, actions, over=self.over, width=self.width, depth=self.depth, key=key)
@@ -80,6 +73,3 @@ class SampledMCEIRL(AbstractSampledIRL):
         rewards = rewards_of(reward, theirs), rewards_of(reward, ours)
         worth = matching_loss(*rewards, theirs.weight, ours.weight)
         return worth + rate * self.penalty * half_square(*rewards, theirs.weight, ours.weight), {}
-
-    def paid(self, reward: Any) -> Callable[..., Any]:
-        return reward
