@@ -16,7 +16,7 @@ from irlax.demos import Demonstrations
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.envs.base import AbstractEnvironment
 from irlax.envs.checking import check_demos
-from irlax.estimators.base import Status
+from irlax.estimators.base import Status, complain
 from irlax.estimators.sampled.base import AbstractSampledIRL, Info, State, refuse_other_discount
 from irlax.estimators.sampled.fit import SampledFit, finished
 from irlax.estimators.sampled.steps import Steps, of_demos
@@ -50,19 +50,21 @@ def fit(
     with jax.enable_x64(False):
         fit_key, last_key = jr.split(key)
         drive = _driver(estimator, env, expert, reward, key=fit_key if num is None else jr.split(fit_key, num))
-        state, lines = drive.begin(), []
+        state, lines, stopped = drive.begin(), [], False
         steps = estimator.episodes_for(env.horizon) * env.horizon
         with progress(type(estimator).__name__, estimator.rounds * steps, shown=options.shown) as bar:
             for number in range(estimator.rounds):
                 state, info = drive.advance(state, number, jnp.asarray(1 - number / estimator.rounds, jnp.float32))
                 lines.append(_line(info, (number + 1) * steps))
-                if options.callback is not None:
-                    options.callback(dict(lines[-1]))
+                # Only True: what callbacks return otherwise, such as the length of what they wrote, means nothing.
+                stopped = options.callback is not None and options.callback(dict(lines[-1])) is True
                 bar.update((number + 1) * steps, _note(lines[-1], (number + 1) * steps / (time.monotonic() - began)))
-                if _closed(estimator, lines).all():
+                if stopped or _closed(estimator, lines).all():
                     break
-        course = _Course(lines, time.monotonic() - began)
+        course = _Course(lines, time.monotonic() - began, stopped)
         fits = _results(estimator, env, demos, state, course, key=last_key)
+    for done in fits:
+        complain(done.status)
     return fits
 
 
@@ -224,7 +226,7 @@ def _results(
                 demos,
                 policy=one.policy,
                 learned=one.reward if estimator.learns_reward else None,
-                status=Status.CONVERGED if closed[k] else Status.TRAINED,
+                status=Status.CONVERGED if closed[k] else Status.INTERRUPTED if course.stopped else Status.TRAINED,
                 history=course.of(k),
                 seconds=course.seconds / len(closed),
                 key=jr.fold_in(key, k),
@@ -234,10 +236,11 @@ def _results(
 
 
 class _Course(NamedTuple):
-    """The lines of all rounds, and how long they took."""
+    """The lines of all rounds, how long they took, and whether somebody stopped them."""
 
     lines: list[dict[str, Any]]
     seconds: float
+    stopped: bool
 
     def of(self, k: int) -> dict[str, np.ndarray]:
         """The history of one fit."""
