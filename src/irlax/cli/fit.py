@@ -19,8 +19,17 @@ from irlax.cli.options import (
 )
 
 Method = Literal[
-    *("mce", "maxent", "apprenticeship", "bayesian", "two-step"),
-    *("airl", "sampled-mce", "gcl", "gan-gcl", "gail", "cloning"),
+    "mce",
+    "maxent",
+    "apprenticeship",
+    "bayesian",
+    "two-step",
+    "airl",
+    "sampled-mce",
+    "gcl",
+    "gan-gcl",
+    "gail",
+    "cloning",
 ]
 Objective = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]
@@ -134,11 +143,12 @@ def fit(
     options = {"objective": objective, "solver": solver, "l2": l2, "tol": tol, "start": start}
     given = {name: value for name, value in options.items() if value is not None}
     chosen = Chosen(method, given, fitting.named(setting or []), names, key)
-    tabular = {"features": features, "feature-names": feature_names, "reward": reward, "held-out": held_out}
+    tabular = {"features": features, "feature_names": feature_names, "reward": reward}
+    tabular |= {"held_out": held_out, "resume": resume}
     if method in fitting.ACTING:
-        result = _acting(chosen, mdp, demos, out, refused={**tabular, "resume": resume})
+        result = _acting(chosen, mdp, demos, out, refused=tabular)
     else:
-        result = _tabular(chosen, mdp, demos, out, resume=resume, **{n.replace("-", "_"): v for n, v in tabular.items()})
+        result = _tabular(chosen, mdp, demos, out, **tabular)
     emit(result.summary(), description(result), as_json=as_json)
     raise typer.Exit(fitting.exit_code(result))
 
@@ -190,8 +200,6 @@ def _acting(chosen: Chosen, env: str, demos: Path, out: Path, *, refused: dict[s
     sampling.refuse(refused, chosen.method)
     of_env = fitting.of_environment(chosen.settings)
     estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
-    result = sampling.run(
-        estimator, sampling.read(env, demos, estimator, of_env, chosen.columns), key=chosen.key
-    )
+    result = sampling.run(estimator, sampling.read(env, demos, estimator, of_env, chosen.columns), key=chosen.key)
     result.save(out)
     return result

@@ -110,12 +110,14 @@ def _solver(fields: Mapping[str, Any]) -> _Part:
 def _learner(kind: Any, settings: Mapping[str, str]) -> _Part:
     """The learner of a dynamics-free estimator: its own, or another by name, at the temperature of its own."""
     (own,) = (field.default for field in dataclasses.fields(kind) if field.name == "learner")
+    assert isinstance(own, rl.PPO | rl.SAC)
     learners = {"ppo": rl.PPO, "sac": rl.SAC}
     name = settings.get("learner", type(own).__name__).lower()
     if name not in learners:
         raise ValueError(f"--set learner must be ppo or sac, but is {settings['learner']!r}.")
     chosen = learners[name]
-    build = functools.partial(dataclasses.replace, own if isinstance(own, chosen) else chosen(temperature=own.temperature))
+    begun = own if isinstance(own, chosen) else chosen(temperature=own.temperature)
+    build = functools.partial(dataclasses.replace, begun)
     names = {f"learner.{field.name}": field.name for field in dataclasses.fields(chosen)}
     return _Part("learner", "its learner", build, names, chosen="learner" in settings)
 

@@ -46,7 +46,7 @@ def read(
     reward = reward_of(features, feature_names, over)
     file = load_mdp_file(mdp)
     # The values of all times are kept while planning; a horizon of 10⁹ is a slip of the pen.
-    storage.fits_in_memory(mdp, 8 * file.mdp.num_states * (file.mdp.horizon or 1), "Is the horizon right?")
+    storage.fits_in_memory(Path(mdp), 8 * file.mdp.num_states * (file.mdp.horizon or 1), "Is the horizon right?")
     seen, unseen = (None if path is None else read_demos(path, **names) for path in (demos, held_out))
     assert seen is not None
     for path, read in ((demos, seen), (held_out, unseen)):

@@ -77,14 +77,14 @@ def refuse(given: Mapping[str, Any], method: str) -> None:
     """Flags that mean something only where the dynamics are known."""
     advice = {
         "features": "It learns a network of observations.",
-        "feature-names": "It learns a network of observations.",
+        "feature_names": "It learns a network of observations.",
         "reward": "Say --set over=s, sa or sas for what its reward may depend on.",
-        "held-out": "Evaluate its policy in the environment instead.",
+        "held_out": "Evaluate its policy in the environment instead.",
         "resume": "It begins anew.",
     }
-    for flag, value in given.items():
+    for name, value in given.items():
         if value:
-            raise ValueError(f"--{flag} does not apply to --method {method}. {advice[flag]}")
+            raise ValueError(f"--{name.replace('_', '-')} does not apply to --method {method}. {advice[name]}")
 
 
 def _check_length(name: str, env: Any, demos: Demonstrations) -> None:

@@ -105,7 +105,14 @@ def plane(
     """A picture of a function of two coordinates, from (left, right, bottom, top) of `extent`; rows go up."""
     low, high, colours = limits(values, from_zero=False)
     image = ax.imshow(
-        values, cmap=colours, vmin=low, vmax=high, extent=extent, origin="lower", aspect="auto", interpolation="bilinear"
+        values,
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        extent=extent,
+        origin="lower",
+        aspect="auto",
+        interpolation="bilinear",
     )
     _colour_bar(figure, ax, image, bar)
 

@@ -30,7 +30,9 @@ def sampled_page(fit: SampledFit) -> Page:
     if not fit.converged:
         page = page.text(f"This fit {fit.status.value}. What is shown below is its last iterate.", alert=True)
     facts, course = fit.summary().tables
-    page = page.table(pairs("", [row for row in facts.rows if row not in fit.settings]))
+    # Settings stand in the middle of the facts; a long list would keep the pictures from whoever opens the page.
+    place = facts.rows.index(fit.settings[0])
+    page = page.table(pairs("", [*facts.rows[:place], *facts.rows[place + len(fit.settings) :]]))
     page = _curves(page.heading("How it learned"), fit).table(course)
     page = draw_returns(page.heading("What the policy earns"), fit)
     if fit.reward is not None:
