@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import jax.random as jr
 import numpy as np
 import pytest
 
-from irlax.reproduce import Line, Result, catalogue, fu_2018, wulfmeier_2015
+from irlax import AIRL, BehaviouralCloning, envs
+from irlax.reproduce import Line, Result, catalogue, fu_2018, fu_2018_transfer, imitation, wulfmeier_2015
+from irlax.rl import PPO
 from tests.command_line import irlax
 
 
@@ -43,7 +46,7 @@ def test_a_printed_figure_is_judged_by_its_last_digit():
 
 def test_every_result_says_where_it_is_from_and_what_it_takes():
     known = catalogue()
-    assert {"fu-2018", "risky-path", "rust-1987", "wulfmeier-2015"} <= set(known)
+    assert {"fu-2018", "risky-path", "rust-1987", "wulfmeier-2015", "fu-2018-transfer", "imitation"} <= set(known)
     for name, result in known.items():
         assert result.name == name and result.title and result.takes and any(c.isdigit() for c in result.source)
     listed = json.loads(irlax("reproduce", "--list", "--json").out)["results"]
@@ -114,3 +117,42 @@ def test_objectworld_is_judged_by_the_shape_of_its_curves(monkeypatch):
     assert all(verdicts((1.0, 0.5, 0.2), (2.0, 2.0, 1.5)))
     assert verdicts((1.0, 0.5, 0.6), (2.0, 2.0, 1.5)) == [False, True, True, True]
     assert verdicts((1.0, 0.5, 0.2), (2.0, 0.5, 0.3)) == [True, False, False, False]
+
+
+def test_imitation_is_scored_between_chance_and_the_expert(monkeypatch):
+    """Two steps of cloning on one problem: the real code, but for how long it learns."""
+    monkeypatch.setattr(imitation, "PROBLEMS", ("point-maze",))
+    monkeypatch.setattr(imitation, "ESTIMATORS", {"cloning": BehaviouralCloning(steps=2, depth=0)})
+    monkeypatch.setattr(imitation, "SEEDS", 2)
+    (line,) = imitation.RESULT.run().lines
+    assert "point-maze" in line.what and float(line.ours.replace("−", "-")) < 0.95 and not line.holds
+    yardsticks = imitation.Yardsticks(-90.0, -20.0)
+    np.testing.assert_allclose(yardsticks.score(np.array([-90.0, -55.0, -20.0])), [0, 0.5, 1])
+    # The lowest and the highest of four do not count.
+    assert imitation.interquartile_mean(np.array([0.0, 1.0, 2.0, 9.0])) == 1.5
+
+
+def test_transfer_is_judged_by_its_order(monkeypatch):
+    def verdicts(*scores):
+        named = list(zip(fu_2018_transfer.SHOWN, scores, strict=True))
+        monkeypatch.setattr(fu_2018_transfer, "_scores", lambda: iter(named))
+        return [line.holds for line in fu_2018_transfer.RESULT.run().lines]
+
+    assert verdicts(0.97, 0.2, -0.1) == [True, True, True]
+    assert verdicts(0.5, 0.6, 0.1) == [False, False, True]
+    assert "−8.82" in fu_2018_transfer.RESULT.run().lines[0].published
+
+
+def test_a_reward_is_taken_to_the_other_maze(monkeypatch):
+    """One round in short mazes: a policy is trained for the reward where the wall has moved, and scored there."""
+    small = {"depth": 0, "num_envs": 4, "length": 10, "minibatches": 1, "epochs": 1}
+    monkeypatch.setattr(fu_2018_transfer, "LEARNER", PPO(temperature=1.0, **small))
+    old, new = (envs.make("point-maze", wall=wall, horizon=10) for wall in ("left", "right"))
+    demos = envs.collect(old, imitation.uniform(old), 4, jr.key(0))
+    mazes = fu_2018_transfer.Mazes(old, demos, new, [-10.0], imitation.Yardsticks(-12.0, -10.0))
+    estimator = AIRL(
+        over="s", depth=0, rounds=1, episodes=4, learner=PPO(temperature=1.0, explore=0.0, **small), batch_size=8
+    )
+    found = fu_2018_transfer.moved(estimator, mazes, seeds=1, steps=40)
+    assert len(found.here) == len(found.there) == 1 and found.here != found.there
+    np.testing.assert_allclose(found.scores, (np.array(found.there) + 12) / 2)

@@ -23,7 +23,7 @@ from irlax.estimators.sampled.steps import Steps, of_demos
 from irlax.progress import progress
 from irlax.rl.host import HostEnvironment, HostRunner
 from irlax.rl.rollout import Transition, begin, collect
-from irlax.typing import PRNGKeyArray
+from irlax.typing import Array, Key, PRNGKeyArray
 
 
 class Options(NamedTuple):
@@ -113,13 +113,13 @@ class _Driver(NamedTuple):
     advance: Callable[[State, int, Any], tuple[State, Info]]
 
 
-def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any, *, key: PRNGKeyArray) -> _Driver:
+def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any, *, key: Key[Array, "*num"]) -> _Driver:
     begin_key, rounds_key, seed_key = _split(key, 3)
 
     def begin() -> State:
         return _init(estimator, env.actions, (env.observation_size, env.horizon), expert, reward=reward, key=begin_key)
 
-    def key_of(number: int) -> PRNGKeyArray:
+    def key_of(number: int) -> Key[Array, "*num"]:
         return _fold(rounds_key, number)
 
     if isinstance(env, AbstractEnvironment):
@@ -137,11 +137,11 @@ def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any,
     return _Driver(begin, advance)
 
 
-def _split(key: PRNGKeyArray, num: int) -> Any:
+def _split(key: Key[Array, "*num"], num: int) -> Any:
     return jr.split(key, num) if key.ndim == 0 else jnp.swapaxes(jax.vmap(lambda key: jr.split(key, num))(key), 0, 1)
 
 
-def _fold(key: PRNGKeyArray, number: int) -> PRNGKeyArray:
+def _fold(key: Key[Array, "*num"], number: int) -> Key[Array, "*num"]:
     return jr.fold_in(key, number) if key.ndim == 0 else jax.vmap(lambda key: jr.fold_in(key, number))(key)
 
 
