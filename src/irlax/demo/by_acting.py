@@ -1,7 +1,6 @@
 """The same walks, without knowing the dynamics: a reward found by acting in the world."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax.random as jr
@@ -51,7 +50,6 @@ def section() -> Section:
     )
 
 
-@functools.cache
 def learned() -> SampledFit:
     """A table of rewards, one for each cell, as small a network as there is."""
     env = Tabular(walks.world().mdp, walks.reward(), horizon=walks.STEPS, layout=walks.LAYOUT)
