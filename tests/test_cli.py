@@ -164,7 +164,9 @@ def test_grid_from_a_drawing_to_a_report(tmp_path):
     assert endless.code == 0 and read_demos(walks).num_episodes == 3
 
 
-def test_demo_finds_the_truth_and_writes_a_report(tmp_path):
+def test_demo_finds_the_truth_and_writes_a_report(tmp_path, monkeypatch):
+    # A sixth of the rounds: enough to see that it learns.
+    monkeypatch.setattr("irlax.demo.by_acting.ROUNDS", 10)
     end = irlax("demo", "--out", tmp_path, "--json")
     record = json.loads(end.out)
     assert end.code == 0 and record["report"] == str(tmp_path / "report.html")
@@ -175,6 +177,8 @@ def test_demo_finds_the_truth_and_writes_a_report(tmp_path):
     states, choices = record["identifiability"]["rows"]
     assert states["hidden"] == 1 and choices["hidden"] == states["parameters"]
     assert record["identifiability"]["shaped_reward_has_the_same_policy"]
+    acting = record["acting"]
+    assert acting["correlation"] > 0.4 and acting["return_mean"] > 0.6 * acting["demonstrated_return_mean"] > 0
     text = (tmp_path / "report.html").read_text()
     assert text.count("<h2>") == len(SECTIONS) and text.count("<figure>") >= 6
 

@@ -1,12 +1,8 @@
 """Imitation from few demonstrations: every dynamics-free estimator, as it comes, on the five control problems.
 
-A score is (R − R_random) / (R_expert − R_random) of the mean true return R of 64 episodes of the final policy, which is
-stochastic; no iterate is picked out. R_expert is the mean return of the twenty demonstrations that ship with irlax, of
-which the first 1, 5 or 20 are learned from; R_random is that of uniform actions. All episodes have their full length:
-after the goal of MountainCar or Acrobot, and after a fall in CartPole, the world stands still and nothing is paid.
-
-Settings were chosen on seeds split from key 0; those reported are split from key 100, and learn side by side. Over
-seeds the table has the interquartile mean with a 95% bootstrap interval. A run adds its rows to those in the file.
+The problems, the scores and the seeds are those of `irlax reproduce imitation`; here are more estimators, and 1, 5 or
+20 demonstrations. Over seeds the table has the interquartile mean with a 95% bootstrap interval. A run adds its rows to
+those in the file.
 """
 
 import argparse
@@ -17,29 +13,25 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import scipy.stats
 from benchmarks import record
 
-PROBLEMS = ("cartpole", "pendulum", "mountain-car", "acrobot", "point-maze")
+import irlax as ix
+from irlax.reproduce.imitation import HELD_OUT_KEY, PROBLEMS, Yardsticks, fitted, interquartile_mean
+
 METHODS = ("AIRL", "SampledMCEIRL", "GCL", "GANGCL", "GAIL", "BehaviouralCloning")
 DEMOS = (1, 5, 20)
-HELD_OUT_KEY = 100
 MODULE = "benchmarks.quality.imitation"
 
 
 def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """One estimator on one problem, from each number of demonstrations."""
-    import jax
-    import jax.random as jr
-
-    import irlax as ix
-
     env, everything = ix.envs.make(problem), ix.expert_demos(problem)
     settings = {} if options.rounds is None or method == "BehaviouralCloning" else {"rounds": options.rounds}
     estimator = getattr(ix, method)(**settings)
-    chance = float(ix.evaluate(env, uniform(env), num=256, key=jr.key(1)).mean())
-    expert = float(everything.returns.mean())
+    yardsticks = Yardsticks.of(env, float(everything.returns.mean()))
     rows = []
     for count in options.demos:
         # The first few over and over: as many rows whatever their number, so that nothing is compiled anew.
@@ -47,21 +39,21 @@ def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[
         began = time.perf_counter()
         fits = fitted(estimator, env, demos, options.seeds)
         seconds = time.perf_counter() - began
-        scores = [(fit.returns.mean() - chance) / (expert - chance) for fit in fits]
+        scores = np.array([yardsticks.score(fit.returns.mean()) for fit in fits])
         rows.append(
             {
                 "method": method,
                 "problem": problem,
                 "demonstrations": count,
-                "expert": round(expert, 1),
-                "random": round(chance, 1),
+                "expert": round(yardsticks.expert, 1),
+                "random": round(yardsticks.chance, 1),
                 "scores_by_seed": np.round(scores, 3).tolist(),
-                "score": round(interquartile_mean(np.array(scores)), 3),
-                "interval": bootstrapped(np.array(scores)),
+                "score": round(interquartile_mean(scores), 3),
+                "interval": bootstrapped(scores),
                 "environment_steps": int(fits[0].history["steps"][-1]),
                 "seconds": round(seconds, 1),
                 "converged": [fit.status.name for fit in fits],
-                "curve": curve(fits, chance, expert),
+                "curve": curve(fits, yardsticks),
                 "device": jax.devices()[0].device_kind,
                 "commit": record.commit(),
             }
@@ -71,37 +63,17 @@ def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[
     return rows
 
 
-def fitted(estimator: Any, env: Any, demos: Any, seeds: int) -> list[Any]:
-    import jax.random as jr
-
-    if hasattr(estimator, "fit_many"):
-        return estimator.fit_many(env, demos, num=seeds, key=jr.key(HELD_OUT_KEY), shown=False)
-    return [estimator.fit(env, demos, key=key) for key in jr.split(jr.key(HELD_OUT_KEY), seeds)]
-
-
-def uniform(env: Any) -> Any:
-    """Actions at random, each as likely as the others."""
-    from irlax.rl.networks import uniform_action
-
-    return lambda observation, key: uniform_action(env.actions, key)
-
-
-def interquartile_mean(scores: np.ndarray) -> float:
-    return float(scipy.stats.trim_mean(scores, 0.25))
-
-
 def bootstrapped(scores: np.ndarray) -> list[float]:
     rng = np.random.default_rng(0)
     drawn = rng.choice(scores, size=(2000, len(scores)))
     return np.round(np.quantile(scipy.stats.trim_mean(drawn, 0.25, axis=1), [0.025, 0.975]), 3).tolist()
 
 
-def curve(fits: list[Any], chance: float, expert: float) -> dict[str, list[float]]:
+def curve(fits: list[Any], yardsticks: Yardsticks) -> dict[str, list[float]]:
     """The scores of the policies on the way, at thirty times: mean, lowest and highest over seeds."""
     if "return" not in fits[0].history:
         return {}
-    returns = np.stack([fit.history["return"] for fit in fits])
-    scores = (returns - chance) / (expert - chance)
+    scores = yardsticks.score(np.stack([fit.history["return"] for fit in fits]))
     parts = np.array_split(np.arange(scores.shape[1]), min(30, scores.shape[1]))
     points = np.stack([scores[:, part].mean(axis=1) for part in parts])
     columns = {"mean": points.mean(axis=1), "low": points.min(axis=1), "high": points.max(axis=1)}

@@ -1,11 +1,6 @@
 """Rewards in another world: the point maze with its wall moved, after Fu, Luo and Levine (2018), Table 1.
 
-A reward is learned from the demonstrations that ship with irlax, where the wall leaves the way open on the right. Then
-a new policy is trained for it, without demonstrations, where the wall leaves the way open on the left. The score is
-(R − R_random) / (R_true − R_random) of true returns there, R_true being what training on the true reward reaches.
-
-Seeds are split from key 100 and were not used to choose settings. The published returns are of another maze, another
-learner and another horizon: what compares is the order.
+The mazes, the rows and the scores are those of `irlax reproduce fu-2018-transfer`; here are all rows, with intervals.
 """
 
 import argparse
@@ -15,48 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.random as jr
 import numpy as np
 from benchmarks import record
-from benchmarks.quality.imitation import bootstrapped, interquartile_mean, uniform
+from benchmarks.quality.imitation import bootstrapped
 
-import irlax as ix
-from irlax.rl import PPO
-
-KEY = 100
-ROWS = {
-    "AIRL, states": ix.AIRL(over="s", shaped=True),
-    "SampledMCEIRL, states": ix.SampledMCEIRL(over="s"),
-    "GANGCL, states": ix.GANGCL(over="s"),
-    "AIRL, states and actions": ix.AIRL(over="sa"),
-    "SampledMCEIRL, states and actions": ix.SampledMCEIRL(over="sa"),
-    "GANGCL, states and actions": ix.GANGCL(over="sa"),
-    "GAIL, its policy": ix.GAIL(),
-}
-PUBLISHED = {
-    "AIRL, states": -8.82,
-    "AIRL, states and actions": -31.2,
-    "GANGCL, states": -41.8,
-    "GANGCL, states and actions": -40.2,
-    "GAIL, its policy": -29.9,
-    "the true reward": -8.45,
-}
-#: The demonstrator's model, temperature 1, for rewards that were learned with it; an expert's for the true one.
-LEARNER = PPO(temperature=1.0)
-
-
-def returns(env: Any, policies: list[Any]) -> list[float]:
-    """The mean true return of each policy."""
-    return [float(ix.evaluate(env, policy, num=100, key=jr.key(KEY)).mean()) for policy in policies]
-
-
-def retrained(env: Any, rewards: list[Any], learner: PPO, steps: int | None) -> list[Any]:
-    """A new policy for each reward."""
-    keys = jr.split(jr.key(KEY + 1), len(rewards))
-    return [
-        learner.train(env, key=key, reward=reward, steps=steps, shown=False).policy
-        for key, reward in zip(keys, rewards, strict=True)
-    ]
+from irlax.reproduce.fu_2018_transfer import PUBLISHED, ROWS, TRUTH, Mazes, moved
+from irlax.reproduce.imitation import interquartile_mean
 
 
 def main() -> None:
@@ -69,36 +28,26 @@ def main() -> None:
     options = parser.parse_args()
     source = record.provenance("benchmarks.quality.transfer", "irlax", "jax")
     source["machine"]["device"] = jax.devices()[0].device_kind
-    old, new = ix.envs.make("point-maze"), ix.envs.make("point-maze", wall="right")
-    demos = ix.expert_demos("point-maze")
-    chance = float(ix.evaluate(new, uniform(new), num=256, key=jr.key(1)).mean())
-    true = returns(new, retrained(new, [None] * options.seeds, PPO(), options.steps))
-    best = float(np.median(true))
-    figures = [{"reward": "the true reward", "returns": np.round(true, 2).tolist(), "published": -8.45}]
+    mazes = Mazes.of(options.seeds, options.steps)
+    figures = [{"reward": TRUTH, "returns": np.round(mazes.true_returns, 2).tolist(), "published": PUBLISHED[TRUTH]}]
     for name in options.only:
         estimator = ROWS[name]
         if options.rounds is not None:
             estimator = dataclasses.replace(estimator, rounds=options.rounds)
-        fits = estimator.fit_many(old, demos, num=options.seeds, key=jr.key(KEY), shown=False)
-        own = returns(old, [fit.policy for fit in fits])
-        policies = [fit.policy for fit in fits]
-        if fits[0].reward is not None:
-            policies = retrained(new, [fit.reward for fit in fits], LEARNER, options.steps)
-        there = np.array(returns(new, policies))
-        scores = (there - chance) / (best - chance)
+        found = moved(estimator, mazes, seeds=options.seeds, steps=options.steps)
         figures.append(
             {
                 "reward": name,
-                "returns": np.round(there, 2).tolist(),
-                "scores": np.round(scores, 3).tolist(),
-                "score": round(interquartile_mean(scores), 3),
-                "interval": bootstrapped(scores),
-                "returns_where_learned": np.round(own, 2).tolist(),
+                "returns": np.round(found.there, 2).tolist(),
+                "scores": np.round(found.scores, 3).tolist(),
+                "score": round(interquartile_mean(found.scores), 3),
+                "interval": bootstrapped(found.scores),
+                "returns_where_learned": np.round(found.here, 2).tolist(),
                 "published": PUBLISHED.get(name),
             }
         )
         print(figures[-1], file=sys.stderr, flush=True)
-    record.write(options.out, {**source, "random": round(chance, 2), "figures": figures})
+    record.write(options.out, {**source, "random": round(mazes.yardsticks.chance, 2), "figures": figures})
     print(table(figures))
 
 

@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from irlax.reproduce import Line, Result, catalogue, fu_2018, wulfmeier_2015
+from irlax import BehaviouralCloning, envs
+from irlax.reproduce import Line, Result, catalogue, fu_2018, fu_2018_transfer, imitation, wulfmeier_2015
 from tests.command_line import irlax
 
 
@@ -43,7 +46,7 @@ def test_a_printed_figure_is_judged_by_its_last_digit():
 
 def test_every_result_says_where_it_is_from_and_what_it_takes():
     known = catalogue()
-    assert {"fu-2018", "risky-path", "rust-1987", "wulfmeier-2015"} <= set(known)
+    assert {"fu-2018", "risky-path", "rust-1987", "wulfmeier-2015", "fu-2018-transfer", "imitation"} <= set(known)
     for name, result in known.items():
         assert result.name == name and result.title and result.takes and any(c.isdigit() for c in result.source)
     listed = json.loads(irlax("reproduce", "--list", "--json").out)["results"]
@@ -114,3 +117,51 @@ def test_objectworld_is_judged_by_the_shape_of_its_curves(monkeypatch):
     assert all(verdicts((1.0, 0.5, 0.2), (2.0, 2.0, 1.5)))
     assert verdicts((1.0, 0.5, 0.6), (2.0, 2.0, 1.5)) == [False, True, True, True]
     assert verdicts((1.0, 0.5, 0.2), (2.0, 0.5, 0.3)) == [True, False, False, False]
+
+
+def test_imitation_is_scored_between_chance_and_the_expert(monkeypatch):
+    """Two steps of cloning on one problem: the real code, but for how long it learns."""
+    monkeypatch.setattr(imitation, "PROBLEMS", ("point-maze",))
+    monkeypatch.setattr(imitation, "ESTIMATORS", {"cloning": BehaviouralCloning(steps=2, depth=0)})
+    monkeypatch.setattr(imitation, "SEEDS", 2)
+    (line,) = imitation.RESULT.run().lines
+    assert "point-maze" in line.what and float(line.ours.replace("−", "-")) < 0.95 and not line.holds
+    yardsticks = imitation.Yardsticks(-90.0, -20.0)
+    np.testing.assert_allclose(yardsticks.score(np.array([-90.0, -55.0, -20.0])), [0, 0.5, 1])
+    # The lowest and the highest of four do not count.
+    assert imitation.interquartile_mean(np.array([0.0, 1.0, 2.0, 9.0])) == 1.5
+
+
+def test_transfer_is_judged_by_its_order(monkeypatch):
+    def verdicts(*scores):
+        named = list(zip(fu_2018_transfer.SHOWN, scores, strict=True))
+        monkeypatch.setattr(fu_2018_transfer, "_scores", lambda: iter(named))
+        return [line.holds for line in fu_2018_transfer.RESULT.run().lines]
+
+    assert verdicts(0.97, 0.2, -0.1) == [True, True, True]
+    assert verdicts(0.5, 0.6, 0.1) == [False, False, True]
+    assert "−8.82" in fu_2018_transfer.RESULT.run().lines[0].published
+
+
+def test_a_reward_is_taken_to_the_other_maze(monkeypatch):
+    """A policy is trained for the reward where the wall has moved; without a reward, the policy goes there itself."""
+    told = []
+
+    def retrained(*arguments):
+        told.append(arguments)
+        return [lambda observation, key: jnp.ones(2)]
+
+    monkeypatch.setattr(fu_2018_transfer, "retrained", retrained)
+    old, new = (envs.make("point-maze", wall=wall, horizon=10) for wall in ("left", "right"))
+    mazes = fu_2018_transfer.Mazes(old, None, new, [-10.0], imitation.Yardsticks(-12.0, -10.0))
+
+    def moved(reward):
+        fit = SimpleNamespace(policy=lambda observation, key: -jnp.ones(2), reward=reward)
+        monkeypatch.setattr(fu_2018_transfer, "fitted", lambda *_: [fit])
+        return fu_2018_transfer.moved(None, mazes, seeds=1, steps=40)
+
+    found, imitated = moved("a reward"), moved(None)
+    assert told == [(new, ["a reward"], fu_2018_transfer.LEARNER, 40)]
+    # Up and to the right comes closer to the goal than down and to the left; below the wall both mazes are alike.
+    assert found.there[0] > found.here[0] and imitated.there == imitated.here == found.here
+    np.testing.assert_allclose(found.scores, (np.array(found.there) + 12) / 2)

@@ -24,8 +24,9 @@ from irlax.version import __version__
 #: Arguments of Python that have a flag of the same name.
 _FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|out"
 _FLAGS += "|num|steps|seeds"
-#: What a user's mistake, a package that is not installed, or a problem too large for the machine ends in.
-_MISTAKES = (ValueError, TypeError, OSError, ImportError, OverflowError, MemoryError, jax.errors.JaxRuntimeError)
+#: What a user's mistake, a package that is not installed, numbers that break down, or a problem too large for the
+#: machine ends in.
+_MISTAKES = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, jax.errors.JaxRuntimeError)
 
 app = typer.Typer(name="irlax", add_completion=True, pretty_exceptions_enable=False)
 app.command("demo")(demo_command.demo)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from irlax.estimators.sampled import SampledFit
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.precision import scope
@@ -9,8 +10,10 @@ from irlax.records import plain
 from irlax.rewards.base import flat
 
 
-def description(fit: TabularFit | MixtureFit) -> dict[str, Any]:
+def description(fit: TabularFit | MixtureFit | SampledFit) -> dict[str, Any]:
     """What the summary says, as plain values under fixed names."""
+    if isinstance(fit, SampledFit):
+        return _sampled(fit)
     return _mixture(fit) if isinstance(fit, MixtureFit) else _tabular(fit)
 
 
@@ -87,5 +90,29 @@ def _mixture(fit: MixtureFit) -> dict[str, Any]:
         "bic": plain(fit.bic),
         "certificate": {name: plain(value) for name, value in vars(fit.certificate).items()},
         "steps": fit.iterations,
+        "seconds": plain(fit.seconds),
+    }
+
+
+def _sampled(fit: SampledFit) -> dict[str, Any]:
+    shown = fit.demos.returns if fit.demos.rewards is not None else None
+    return {
+        "method": fit.method,
+        "status": fit.status.name.lower(),
+        "converged": fit.converged,
+        "message": fit.status.value,
+        "settings": {name: plain(value) for name, value in fit.settings},
+        "reward": None if fit.reward is None else type(fit.reward).__name__,
+        "environment": fit.environment,
+        "episodes": fit.num_episodes,
+        "choices": fit.num_choices,
+        "log_likelihood": plain(fit.log_likelihood),
+        "feature_gap": plain(fit.feature_gap),
+        "return_mean": plain(fit.returns.mean()),
+        "return_sd": plain(fit.returns.std()),
+        "demonstrated_return_mean": None if shown is None else plain(shown.mean()),
+        "history": {name: plain(column) for name, column in fit.history.items()},
+        "rounds": fit.iterations,
+        "steps": int(fit.history["steps"][-1]),
         "seconds": plain(fit.seconds),
     }

@@ -35,13 +35,14 @@ def train(
     import jax.random as jr
 
     from irlax import checks
+    from irlax.cli import sampling
     from irlax.envs import evaluate
     from irlax.rl import PPO, SAC
 
     checks.count("num", num)
     settings: Any = {} if temperature is None else {"temperature": temperature}
     learner = PPO(**settings) if algorithm == "ppo" else SAC(**settings)
-    made = _made(env, learner.num_envs)
+    made = sampling.made(env, learner.num_envs)
     train_key, judge_key = jr.split(jr.key(key))
     result = learner.train(
         made, key=train_key, steps=steps, seeds=seeds, out=out, resume=resume, tensorboard=tensorboard
@@ -68,13 +69,14 @@ def collect(
     import jax.random as jr
 
     from irlax import storage
+    from irlax.cli.sampling import made
     from irlax.demos import write_demos
     from irlax.envs import collect as act
     from irlax.rl import load_policy
 
     storage.known_suffix(out, (".npz",))
     acts = load_policy(policy)
-    demos = act(_made(env, 1), acts, num, jr.key(key))
+    demos = act(made(env, 1), acts, num, jr.key(key))
     write_demos(out, demos)
     returns = demos.returns
     text = f"{env}: {num} episodes, return {returns.mean():.1f} ± {returns.std():.1f}, in {out}"
@@ -85,10 +87,3 @@ def _record(env: str, returns: Any) -> dict[str, Any]:
     """What both commands tell machines."""
     mean, deviation = float(returns.mean()), float(returns.std())
     return {"env": env, "episodes": len(returns), "return_mean": mean, "return_sd": deviation}
-
-
-def _made(name: str, num_envs: int) -> Any:
-    """The environment; those of Gymnasium with as many copies as are to step at once."""
-    from irlax import envs
-
-    return envs.make(name, num_envs=num_envs) if name.startswith("gymnasium:") else envs.make(name)

@@ -1,7 +1,7 @@
-"""`irlax fit`: from files to a fit on disk."""
+"""`irlax fit`: from files, or an environment, to a fit on disk."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -13,21 +13,37 @@ from irlax.cli.options import (
     FeatureNames,
     Features,
     Key,
-    MDPPath,
     Reward,
     emit,
     option,
 )
 
-Method = Literal["mce", "maxent", "apprenticeship", "bayesian", "two-step"]
+Method = Literal[
+    "mce",
+    "maxent",
+    "apprenticeship",
+    "bayesian",
+    "two-step",
+    "airl",
+    "sampled-mce",
+    "gcl",
+    "gan-gcl",
+    "gail",
+    "cloning",
+]
 Objective = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]
 Start = Literal["auto", "demos", "mdp"]
 
 
 def fit(
-    mdp: MDPPath,
-    demos: Annotated[Path, typer.Argument(help="The demonstrations: a .csv, .parquet or .npz file.")],
+    mdp: Annotated[
+        str, typer.Argument(metavar="MDP|ENV", help="The MDP, an .npz file; or an environment, such as cartpole.")
+    ],
+    demos: Annotated[
+        Path,
+        typer.Argument(help="The demonstrations: a .csv, .parquet or .npz file; `expert` for those that ship with us."),
+    ],
     *,
     out: Annotated[Path, option("--out", text="The folder to write the fit to.", panel=RESULT)],
     features: Features = None,
@@ -50,7 +66,7 @@ def fit(
     ] = None,
     setting: Annotated[
         list[str] | None,
-        option("--set", text="NAME=VALUE: another setting of the method or its solver. Repeat.", panel=METHOD),
+        option("--set", text="NAME=VALUE: another setting of the method or its parts. Repeat.", panel=METHOD),
     ] = None,
     key: Key = 0,
     episode: Annotated[str, option("--episode", text="Column of the individual.", panel=DATA)] = "episode",
@@ -74,9 +90,20 @@ def fit(
 
     \b
     irlax fit mdp.npz panel.parquet --features f.npy --out run
+    irlax fit cartpole expert --method airl --out run
 
-    Give --features or --reward. Ctrl-C leaves the best iterate so far in
-    --out, marked unfinished; the same command with --resume goes on from it.
+    Where the dynamics are known, as an MDP in a file: --method mce, maxent,
+    apprenticeship, bayesian or two-step, with --features or --reward. Ctrl-C
+    leaves the best iterate so far in --out, marked unfinished; the same
+    command with --resume goes on from it.
+
+    Where one can only act: --method airl, sampled-mce, gcl, gan-gcl, gail or
+    cloning, in an environment that has a name: cartpole, pendulum,
+    mountain-car, acrobot, point-maze, gymnasium:ID, … Settings of the method
+    are --set NAME=VALUE, those of its learner and of the environment have
+    their names before them: --set over=s --set learner.discount=0.95
+    --set env.horizon=50. Ctrl-C leaves the fit so far.
+
     A fit that was in --out before is replaced, anything else never is.
 
     \b
@@ -106,25 +133,73 @@ def fit(
       weight        optional: the same on all rows of an episode
     Or .npz, as `irlax.write_demos` writes it. Nothing is ever unpickled.
     """
-    from irlax.cli import fitting, inputs
+    from irlax.cli import fitting
     from irlax.cli.describe import description
-    from irlax.estimators.tabular.storage import check_target, save_fit
+    from irlax.estimators.tabular.storage import check_target
 
     check_target(out)
     names = {"episode": episode, "time": time, "state": state, "action": action}
     names |= {"next_state": next_state, "terminated": terminated, "weight": weight}
     options = {"objective": objective, "solver": solver, "l2": l2, "tol": tol, "start": start}
     given = {name: value for name, value in options.items() if value is not None}
-    estimator = fitting.estimator_of(method, given, setting or [])
+    chosen = Chosen(method, given, fitting.named(setting or []), names, key)
+    tabular = {"features": features, "feature_names": feature_names, "reward": reward}
+    tabular |= {"held_out": held_out, "resume": resume}
+    if method in fitting.ACTING:
+        result = _acting(chosen, mdp, demos, out, refused=tabular)
+    else:
+        result = _tabular(chosen, mdp, demos, out, **tabular)
+    emit(result.summary(), description(result), as_json=as_json)
+    raise typer.Exit(fitting.exit_code(result))
+
+
+class Chosen(NamedTuple):
+    """What the flags say of the method, whichever it is."""
+
+    method: str
+    options: dict[str, Any]
+    settings: dict[str, str]
+    #: Of the columns of a table of demonstrations.
+    columns: dict[str, Any]
+    key: int
+
+
+def _tabular(
+    chosen: Chosen,
+    mdp: str,
+    demos: Path,
+    out: Path,
+    *,
+    features: Path | None,
+    feature_names: str | None,
+    reward: Any,
+    held_out: Path | None,
+    resume: bool,
+) -> Any:
+    """A fit where the dynamics are known, written to `out`."""
+    from irlax.cli import fitting, inputs
+    from irlax.estimators.tabular.storage import save_fit
+
+    estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
     problem = inputs.read(
-        mdp, demos, held_out, names=names, features=features, feature_names=feature_names, over=reward
+        mdp, demos, held_out, names=chosen.columns, features=features, feature_names=feature_names, over=reward
     )
     earlier = fitting.earlier(out, estimator, problem) if resume else None
     if earlier is not None and earlier.converged:
-        result = earlier
-    else:
-        result = fitting.run(estimator, problem, key=key, earlier=earlier)
-        file = problem.file
-        save_fit(result, out, layout=file.layout, state_names=file.state_names, action_names=file.action_names)
-    emit(result.summary(), description(result), as_json=as_json)
-    raise typer.Exit(fitting.exit_code(result))
+        return earlier
+    result = fitting.run(estimator, problem, key=chosen.key, earlier=earlier)
+    file = problem.file
+    save_fit(result, out, layout=file.layout, state_names=file.state_names, action_names=file.action_names)
+    return result
+
+
+def _acting(chosen: Chosen, env: str, demos: Path, out: Path, *, refused: dict[str, Any]) -> Any:
+    """A fit in an environment that can only be acted in, written to `out`."""
+    from irlax.cli import fitting, sampling
+
+    sampling.refuse(refused, chosen.method)
+    of_env = fitting.of_environment(chosen.settings)
+    estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
+    result = sampling.run(estimator, sampling.read(env, demos, estimator, of_env, chosen.columns), key=chosen.key)
+    result.save(out)
+    return result

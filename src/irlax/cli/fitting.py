@@ -1,24 +1,24 @@
 """How `irlax fit` fits: an estimator from flags, a fit that survives an interruption, and its continuation."""
 
 import dataclasses
+import functools
 import importlib
 import inspect
-import os
 import re
-import signal
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from irlax import rl
 from irlax.cli.inputs import Problem
+from irlax.cli.interrupts import Interrupt
 from irlax.estimators.base import Status
 from irlax.estimators.tabular.cross_validation import chosen_l2
 from irlax.estimators.tabular.fit import Extra, History, TabularFit
@@ -31,20 +31,28 @@ from irlax.rewards import AbstractReward
 
 #: The module and the class of each method.
 METHODS = {
-    "mce": ("mce", "MCEIRL"),
-    "maxent": ("maxent", "MaxEntIRL"),
-    "apprenticeship": ("apprenticeship", "ApprenticeshipIRL"),
-    "bayesian": ("bayesian", "BayesianIRL"),
-    "two-step": ("two_step", "TwoStepIRL"),
+    "mce": ("tabular.mce", "MCEIRL"),
+    "maxent": ("tabular.maxent", "MaxEntIRL"),
+    "apprenticeship": ("tabular.apprenticeship", "ApprenticeshipIRL"),
+    "bayesian": ("tabular.bayesian", "BayesianIRL"),
+    "two-step": ("tabular.two_step", "TwoStepIRL"),
+    "airl": ("sampled.airl", "AIRL"),
+    "sampled-mce": ("sampled.mce_sampled", "SampledMCEIRL"),
+    "gcl": ("sampled.gcl", "GCL"),
+    "gan-gcl": ("sampled.gan_gcl", "GANGCL"),
+    "gail": ("sampled.gail", "GAIL"),
+    "cloning": ("sampled.cloning", "BehaviouralCloning"),
 }
+#: Those that act in an environment, because they do not know its dynamics.
+ACTING = tuple(name for name, (module, _) in METHODS.items() if module.startswith("sampled."))
 _CHOSEN = "l2 by cross-validation"
 _WORDS = {"true": True, "false": False, "none": None}
 
 
-def estimator_of(method: str, options: Mapping[str, Any], settings: Sequence[str]) -> Any:
-    """The estimator with the given options; `settings` are NAME=VALUE, of the estimator or of its solver."""
+def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str, str]) -> Any:
+    """The estimator with the given options and settings, its own and those of its solver or learner."""
     module, name = METHODS[method]
-    kind = getattr(importlib.import_module(f"irlax.estimators.tabular.{module}"), name)
+    kind = getattr(importlib.import_module(f"irlax.estimators.{module}"), name)
     known = [field.name for field in dataclasses.fields(kind)]
     fields = dict(options)
     for name in fields:
@@ -52,20 +60,66 @@ def estimator_of(method: str, options: Mapping[str, Any], settings: Sequence[str
             raise ValueError(f"--{name} does not apply to --method {method}, whose settings are {', '.join(known)}.")
     if "l2" in fields and fields["l2"] != "cv":
         fields["l2"] = _number(fields["l2"])
-    solver = SOLVERS.get(fields.get("solver", "auto"))
-    of_solver = [] if solver is None else [field.name for field in dataclasses.fields(solver)]
-    for_solver = {}
-    for setting in settings:
-        name, separator, value = setting.partition("=")
-        if not separator or name not in (*known, *of_solver):
-            more = f", and of --solver {fields['solver']}: {', '.join(of_solver)}" if of_solver else ""
-            raise ValueError(
-                f"--set takes NAME=VALUE, but got {setting!r}. Settings of --method {method}: {', '.join(known)}{more}."
-            )
-        (fields if name in known else for_solver)[name] = _parsed(value)
-    if solver is not None and for_solver:
-        fields["solver"] = solver(**for_solver)
+    part = _learner(kind, settings) if "learner" in known else _solver(fields)
+    unknown = [name for name in settings if name not in (*known, *part.settings)]
+    if unknown:
+        more = f", and of {part.name}: {', '.join(part.settings)}" if part.settings else ""
+        raise ValueError(
+            f"--set takes NAME=VALUE, but knows no name {unknown[0]!r}. Settings of --method {method}: "
+            f"{', '.join(known)}{more}."
+        )
+    fields |= {name: _parsed(value) for name, value in settings.items() if name in known}
+    inside = {part.settings[name]: _parsed(value) for name, value in settings.items() if name not in known}
+    if inside or part.chosen:
+        fields[part.field] = part.build(**inside)
     return kind(**fields)
+
+
+def named(settings: Sequence[str]) -> dict[str, str]:
+    """The values of NAME=VALUE by their names."""
+    wrong = [setting for setting in settings if "=" not in setting]
+    if wrong:
+        raise ValueError(f"--set takes NAME=VALUE, but got {wrong[0]!r}.")
+    return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
+
+
+def of_environment(settings: dict[str, str]) -> dict[str, Any]:
+    """The settings env.NAME by their names, taken out of the others."""
+    names = [name for name in settings if name.startswith("env.")]
+    return {name.removeprefix("env."): _parsed(settings.pop(name)) for name in names}
+
+
+class _Part(NamedTuple):
+    """An object inside an estimator: the field that it is in, and its settings by the names that --set has for them."""
+
+    field: str
+    name: str
+    build: Callable[..., Any]
+    settings: dict[str, str]
+    #: Whether it is another than the estimator's own.
+    chosen: bool = False
+
+
+def _solver(fields: Mapping[str, Any]) -> _Part:
+    name = fields.get("solver", "auto")
+    kind = SOLVERS.get(name)
+    settings = {} if kind is None else {field.name: field.name for field in dataclasses.fields(kind)}
+    return _Part("solver", f"--solver {name}", kind or (lambda: None), settings)
+
+
+def _learner(kind: Any, settings: Mapping[str, str]) -> _Part:
+    """The learner of a dynamics-free estimator: its own, or another by name, at the temperature of its own."""
+    (own,) = (field.default for field in dataclasses.fields(kind) if field.name == "learner")
+    assert isinstance(own, rl.PPO | rl.SAC)
+    learners = {"ppo": rl.PPO, "sac": rl.SAC}
+    name = settings.get("learner", type(own).__name__).lower()
+    if name not in learners:
+        raise ValueError(f"--set learner must be ppo or sac, but is {settings['learner']!r}.")
+    chosen = learners[name]
+    begun = own if isinstance(own, chosen) else chosen(temperature=own.temperature)
+    build = functools.partial(dataclasses.replace, begun)
+    names = {f"learner.{field.name}": field.name for field in dataclasses.fields(chosen)}
+    return _Part("learner", "its learner", build, names, chosen="learner" in settings)
 
 
 def earlier(path: Path, estimator: Any, problem: Problem) -> TabularFit:
@@ -93,10 +147,11 @@ def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | Non
     began = time.perf_counter()
     reward = problem.reward if earlier is None else earlier.reward
     estimator, extras = _with_l2(estimator, problem, earlier)
-    best = Best()
+    interrupt = Interrupt()
+    best = Best(interrupt)
     try:
         # Features of 1e200 overflow; what comes of it is judged by the result.
-        with best, np.errstate(all="ignore"):
+        with interrupt, np.errstate(all="ignore"):
             fit = _fitted(estimator, problem, reward, key=key, callback=best)
         history = fit.history
     except KeyboardInterrupt:
@@ -115,7 +170,7 @@ def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | Non
     return dataclasses.replace(fit, history=history, seconds=seconds, extras=(*extras, *fit.extras))
 
 
-def exit_code(fit: TabularFit) -> int:
+def exit_code(fit: Any) -> int:
     """0 for success, 130 for an interruption, as shells have it, 1 for any other end."""
     if fit.status is Status.INTERRUPTED:
         return 130
@@ -123,49 +178,27 @@ def exit_code(fit: TabularFit) -> int:
 
 
 class Best:
-    """Listens to a solver, remembers the best iterate and the way to it, and ends the fit when Ctrl-C is pressed.
+    """Listens to a solver, remembers the best iterate and the way to it, and ends the fit when that was asked for."""
 
-    The fit ends at its next step, or at once if Ctrl-C is pressed again or there is nothing to lose yet. (An
-    interrupt raised anywhere, as Python does it, may leave JAX in disorder, or be swallowed by a finaliser.)
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, interrupt: Interrupt) -> None:
         self.iterate: Iterate | None = None
         self._seen: list[tuple[float, float]] = []
-        self._asked = False
-        self._before: Any = None
+        self._interrupt = interrupt
 
     def __call__(self, iterate: Iterate) -> None:
         """Take note of an iterate."""
         self._seen.append((iterate.loss, iterate.gradient))
         if np.isfinite(iterate.loss) and (self.iterate is None or iterate.loss < self.iterate.loss):
             self.iterate = iterate
-        if self._asked:
+            self._interrupt.kept = True
+        if self._interrupt.asked:
             raise KeyboardInterrupt
-
-    def __enter__(self) -> "Best":
-        # Where interrupts are ignored, as under nohup, or handled by a host, they stay so.
-        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if ours and threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._stop)
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
 
     @property
     def history(self) -> History:
         """The objective and the size of its gradient at all iterates."""
         loss, gradient = np.array(self._seen, float).reshape(-1, 2).T
         return History(loss, gradient)
-
-    def _stop(self, *_: Any) -> None:
-        again, self._asked = self._asked, True
-        if again or self.iterate is None:
-            raise KeyboardInterrupt
-        # Not `print`: this may happen in the middle of another one.
-        os.write(2, b"irlax: stopping after this step; Ctrl-C again stops at once.\n")
 
 
 def _number(text: str) -> float:

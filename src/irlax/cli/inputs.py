@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irlax import storage
+from irlax import envs, storage
 from irlax.demos import Demonstrations, read_demos
 from irlax.mdp import MDP
 from irlax.mdp.files import MDPFile, load_mdp_file
@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 
 
 def read(
-    mdp: Path,
+    mdp: str,
     demos: Path,
     held_out: Path | None,
     *,
@@ -38,10 +38,15 @@ def read(
     over: Any,
 ) -> Problem:
     """Read the files; `names` are those of the columns of a table."""
+    if not Path(mdp).exists() and (mdp in envs.NAMES or ":" in mdp):
+        raise ValueError(
+            f"{mdp} is an environment, whose dynamics are not known here: this method needs an MDP in a file (.npz). "
+            f"In an environment say --method airl, sampled-mce, gcl, gan-gcl, gail or cloning."
+        )
     reward = reward_of(features, feature_names, over)
     file = load_mdp_file(mdp)
     # The values of all times are kept while planning; a horizon of 10⁹ is a slip of the pen.
-    storage.fits_in_memory(mdp, 8 * file.mdp.num_states * (file.mdp.horizon or 1), "Is the horizon right?")
+    storage.fits_in_memory(Path(mdp), 8 * file.mdp.num_states * (file.mdp.horizon or 1), "Is the horizon right?")
     seen, unseen = (None if path is None else read_demos(path, **names) for path in (demos, held_out))
     assert seen is not None
     for path, read in ((demos, seen), (held_out, unseen)):

@@ -1,7 +1,7 @@
 """`irlax show` and `irlax report`: a fit on disk, as tables and as a page."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ def show(
 ) -> None:
     """Print the summary of a fit."""
     from irlax.cli.describe import description
-    from irlax.estimators.tabular.mixture_storage import load
+    from irlax.estimators.files import load
 
     if as_json + markdown + latex > 1:
         raise ValueError("Of --json, --markdown and --latex give one only.")
@@ -35,13 +35,21 @@ def report(
 ) -> None:
     """Write a fit as one HTML file: reward, policy, occupancies of expert and model, convergence, summary.
 
-    The file needs nothing else. Gridworlds (MDPs with a layout) are drawn as grids.
+    The file needs nothing else. Gridworlds (MDPs with a layout) are drawn as grids. Of a fit in an environment
+    there are learning curves, the reward, and the returns of policy and demonstrations.
     """
+    written = _page(run).write(out or run / "report.html")
+    emit(written, {"report": str(written)}, as_json=as_json)
+
+
+def _page(run: Path) -> Any:
+    from irlax.estimators.sampled.storage import is_sampled, load_sampled
     from irlax.estimators.tabular.mixture_storage import is_mixture, load_mixture
     from irlax.estimators.tabular.storage import load_run
     from irlax.report.fit_report import fit_page
     from irlax.report.mixture_report import mixture_page
+    from irlax.report.sampled_report import sampled_page
 
-    page = mixture_page(load_mixture(run)) if is_mixture(run) else fit_page(load_run(run))
-    written = page.write(out or run / "report.html")
-    emit(written, {"report": str(written)}, as_json=as_json)
+    if is_sampled(run):
+        return sampled_page(load_sampled(run))
+    return mixture_page(load_mixture(run)) if is_mixture(run) else fit_page(load_run(run))

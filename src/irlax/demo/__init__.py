@@ -5,7 +5,7 @@ To add one, write a file with a function that returns a `Section`, and add it to
 
 from collections.abc import Callable, Mapping
 
-from irlax.demo import identifiability, reward_from_walks, risky_path
+from irlax.demo import by_acting, identifiability, reward_from_walks, risky_path
 from irlax.demo.section import Section
 from irlax.report import Page
 
@@ -16,6 +16,7 @@ SECTIONS: dict[str, Callable[[], Section]] = {
     "planning": risky_path.section,
     "learning": reward_from_walks.section,
     "identifiability": identifiability.section,
+    "acting": by_acting.section,
 }
 
 
@@ -24,8 +25,9 @@ def page(sections: Mapping[str, Section]) -> Page:
     made = Page(
         "What do they want?",
         "Inverse reinforcement learning watches someone act, and asks which rewards would make them act like that. "
-        "This page is an introduction, made in a few seconds by irlax: how the one who acts is modelled, how a reward "
-        "is learned from a few walks, how sure one can be of it, and what no demonstration can tell.",
+        "This page is an introduction, made by irlax in about a minute: how the one who acts is modelled, how a reward "
+        "is learned from a few walks, how sure one can be of it, what no demonstration can tell, and how to learn "
+        "where the dynamics are not known.",
     )
     for number, section in enumerate(sections.values(), start=1):
         made = section.draw(made.heading(f"{number}. {section.title}"))

@@ -48,7 +48,7 @@ def label(text: str, longest: int = 22) -> str:
 
 def tame(values: np.ndarray) -> np.ndarray:
     """Values that can be drawn: axes overflow long before float64 does."""
-    return np.clip(values, -1e100, 1e100)
+    return np.clip(np.asarray(values, np.float64), -1e100, 1e100)
 
 
 def limits(*arrays: np.ndarray, from_zero: bool = True) -> tuple[float, float, str]:
@@ -92,6 +92,29 @@ def grid_heatmap(
                 )
     if bar is not None:
         _colour_bar(figure, ax, image, bar)
+
+
+def plane(
+    figure: Any,
+    ax: Any,
+    values: Float[np.ndarray, "height width"],
+    *,
+    extent: tuple[float, float, float, float],
+    bar: str,
+) -> None:
+    """A picture of a function of two coordinates, from (left, right, bottom, top) of `extent`; rows go up."""
+    low, high, colours = limits(values, from_zero=False)
+    image = ax.imshow(
+        values,
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        extent=extent,
+        origin="lower",
+        aspect="auto",
+        interpolation="bilinear",
+    )
+    _colour_bar(figure, ax, image, bar)
 
 
 def policy_arrows(

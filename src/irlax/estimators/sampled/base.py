@@ -169,8 +169,9 @@ class AbstractSampledIRL(eqx.Module):
         """Learn from demonstrations by acting in an environment, in JAX or of Gymnasium.
 
         `reward` is where to begin, by default a network: any `eqx.Module` that is called as reward(observation,
-        action, next_observation). `callback` gets the numbers of each round; `shown` turns the progress line on or
-        off. The true reward is reported, and never learned from.
+        action, next_observation). `callback` gets the numbers of each round, and may return True to stop there, with
+        `Status.INTERRUPTED`; `shown` turns the progress line on or off. The true reward is reported, and never
+        learned from.
         """
         from irlax.estimators.sampled import loop
 

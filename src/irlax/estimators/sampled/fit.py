@@ -20,8 +20,8 @@ from irlax.typing import Float, PRNGKeyArray
 
 #: Episodes in which the final policy is watched.
 EPISODES = 64
-#: What a line of the summary's second table says of the history.
-_WATCHED = {
+#: What there is to watch in the history, in words.
+WATCHED = {
     "return": "true return of an episode (not learned from)",
     "gap": "learned reward a step, expert − policy, in its s.d.",
     "log_likelihood": "log likelihood of a demonstrated step",
@@ -52,8 +52,7 @@ class SampledFit(eqx.Module):
     #: Discounted means of normalised observations, expert − policy.
     feature_gap: Float[np.ndarray, " obs"]
     returns: Float[np.ndarray, " n"]
-    num_episodes: int
-    num_choices: int
+    demos: Demonstrations
     environment: str
     seconds: float
 
@@ -84,6 +83,16 @@ class SampledFit(eqx.Module):
         return self.status.success
 
     @property
+    def num_episodes(self) -> int:
+        """Demonstrations."""
+        return self.demos.num_episodes
+
+    @property
+    def num_choices(self) -> int:
+        """Steps in them."""
+        return self.demos.num_steps
+
+    @property
     def iterations(self) -> int:
         """Rounds."""
         return len(self.history["steps"])
@@ -107,7 +116,7 @@ class SampledFit(eqx.Module):
         tenth = max(1, self.iterations // 10)
         rows = [
             (text, *(float(part.mean()) for part in (self.history[name][:tenth], self.history[name][-tenth:])))
-            for name, text in _WATCHED.items()
+            for name, text in WATCHED.items()
             if name in self.history
         ]
         columns = ["mean over a tenth of the rounds", "first", "last"]
@@ -147,8 +156,7 @@ def finished(
         log_likelihood=float((log_policy * demos.weights[demos.episode]).sum()),
         feature_gap=_seen(policy, theirs) - _seen(policy, ours),
         returns=acted.returns,
-        num_episodes=demos.num_episodes,
-        num_choices=demos.num_steps,
+        demos=demos,
         environment=type(env).__name__,
         seconds=seconds,
     )

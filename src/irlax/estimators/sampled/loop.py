@@ -17,14 +17,14 @@ from irlax.envs.absorbing import refuse_variable_length
 from irlax.envs.base import AbstractEnvironment
 from irlax.envs.checking import check_demos
 from irlax.envs.gymnasium import GymnasiumEnvironment
-from irlax.estimators.base import Status
+from irlax.estimators.base import Status, complain
 from irlax.estimators.sampled.base import AbstractSampledIRL, Info, State, refuse_other_discount
 from irlax.estimators.sampled.fit import SampledFit, finished
 from irlax.estimators.sampled.steps import Steps, of_demos
 from irlax.progress import progress
 from irlax.rl.host import HostRunner
 from irlax.rl.rollout import Transition, begin, collect
-from irlax.typing import PRNGKeyArray
+from irlax.typing import Array, Key, PRNGKeyArray
 
 
 class Options(NamedTuple):
@@ -51,19 +51,21 @@ def fit(
     with jax.enable_x64(False):
         fit_key, last_key = jr.split(key)
         drive = _driver(estimator, env, expert, reward, key=fit_key if num is None else jr.split(fit_key, num))
-        state, lines = drive.begin(), []
+        state, lines, stopped = drive.begin(), [], False
         steps = estimator.episodes_for(env.horizon) * env.horizon
         with progress(type(estimator).__name__, estimator.rounds * steps, shown=options.shown) as bar:
             for number in range(estimator.rounds):
                 state, info = drive.advance(state, number, jnp.asarray(1 - number / estimator.rounds, jnp.float32))
                 lines.append(_line(info, (number + 1) * steps))
-                if options.callback is not None:
-                    options.callback(dict(lines[-1]))
+                # Only True: what callbacks return otherwise, such as the length of what they wrote, means nothing.
+                stopped = options.callback is not None and options.callback(dict(lines[-1])) is True
                 bar.update((number + 1) * steps, _note(lines[-1], (number + 1) * steps / (time.monotonic() - began)))
-                if _closed(estimator, lines).all():
+                if stopped or _closed(estimator, lines).all():
                     break
-        course = _Course(lines, time.monotonic() - began)
+        course = _Course(lines, time.monotonic() - began, stopped)
         fits = _results(estimator, env, demos, state, course, key=last_key)
+    for done in fits:
+        complain(done.status)
     return fits
 
 
@@ -112,14 +114,14 @@ class _Driver(NamedTuple):
     advance: Callable[[State, int, Any], tuple[State, Info]]
 
 
-def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any, *, key: Any) -> _Driver:
+def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any, *, key: Key[Array, "*num"]) -> _Driver:
     """`key` is one key, or one for each of several fits side by side."""
     begin_key, rounds_key, seed_key = _split(key, 3)
 
     def begin() -> State:
         return _init(estimator, env.actions, (env.observation_size, env.horizon), expert, reward=reward, key=begin_key)
 
-    def key_of(number: int) -> Any:
+    def key_of(number: int) -> Key[Array, "*num"]:
         return _fold(rounds_key, number)
 
     if isinstance(env, AbstractEnvironment):
@@ -137,11 +139,11 @@ def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any,
     return _Driver(begin, advance)
 
 
-def _split(key: Any, num: int) -> Any:
+def _split(key: Key[Array, "*num"], num: int) -> Any:
     return jr.split(key, num) if key.ndim == 0 else jnp.swapaxes(jax.vmap(lambda key: jr.split(key, num))(key), 0, 1)
 
 
-def _fold(key: Any, number: int) -> Any:
+def _fold(key: Key[Array, "*num"], number: int) -> Key[Array, "*num"]:
     return jr.fold_in(key, number) if key.ndim == 0 else jax.vmap(lambda key: jr.fold_in(key, number))(key)
 
 
@@ -227,7 +229,7 @@ def _results(
                 demos,
                 policy=one.policy,
                 learned=one.reward if estimator.learns_reward else None,
-                status=Status.CONVERGED if closed[k] else Status.TRAINED,
+                status=Status.CONVERGED if closed[k] else Status.INTERRUPTED if course.stopped else Status.TRAINED,
                 history=course.of(k),
                 seconds=course.seconds / len(closed),
                 key=jr.fold_in(key, k),
@@ -237,10 +239,11 @@ def _results(
 
 
 class _Course(NamedTuple):
-    """The lines of all rounds, and how long they took."""
+    """The lines of all rounds, how long they took, and whether somebody stopped them."""
 
     lines: list[dict[str, Any]]
     seconds: float
+    stopped: bool
 
     def of(self, k: int) -> dict[str, np.ndarray]:
         """The history of one fit."""

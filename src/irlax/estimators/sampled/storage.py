@@ -1,4 +1,4 @@
-"""Dynamics-free fits on disk: a folder of a record, arrays, the policy and the reward."""
+"""Dynamics-free fits on disk: a folder of a record, arrays, the demonstrations, the policy and the reward."""
 
 import os
 from pathlib import Path
@@ -10,6 +10,7 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks, records, storage
+from irlax.demos.files import read_demos, write_demos
 from irlax.envs.base import Box, Discrete
 from irlax.estimators.base import Status
 from irlax.estimators.sampled.fit import SampledFit
@@ -23,7 +24,7 @@ from irlax.rl.networks import Normaliser
 FORMAT = "irlax-fit-sampled-1"
 REWARD_FILE = "reward.eqx"
 _REWARD_KIND = "a reward (.eqx)"
-_NUMBERS = ("num_episodes", "num_choices")
+DEMOS_FILE = "demos.npz"
 
 
 def save_sampled(fit: SampledFit, path: str | os.PathLike[str]) -> Path:
@@ -41,13 +42,13 @@ def save_sampled(fit: SampledFit, path: str | os.PathLike[str]) -> Path:
         "seconds": records.plain(fit.seconds),
         "history": list(fit.history),
         "reward": header is not None,
-        **{name: getattr(fit, name) for name in _NUMBERS},
     }
     arrays = {f"history_{name}": column for name, column in fit.history.items()}
     arrays |= {"feature_gap": fit.feature_gap, "returns": fit.returns}
     with replacing_folder(target) as folder:
         (folder / "fit.json").write_bytes(records.as_json(record))
         storage.save_arrays(folder / "arrays.npz", arrays)
+        write_demos(folder / DEMOS_FILE, fit.demos)
         save_policy(folder / POLICY_FILE, fit.policy, learner=fit.method, environment=fit.environment)
         if header is not None:
             write_leaves(folder / REWARD_FILE, header, fit.learned)
@@ -92,9 +93,9 @@ def _read(folder: Path) -> SampledFit:
         log_likelihood=records.number(record, "log_likelihood"),
         feature_gap=np.asarray(arrays["feature_gap"], np.float64),
         returns=np.asarray(arrays["returns"], np.float64),
+        demos=read_demos(present(folder, DEMOS_FILE)),
         environment=field(record, "environment", str),
         seconds=records.number(record, "seconds"),
-        **{name: field(record, name, int) for name in _NUMBERS},
     )
 
 
