@@ -49,7 +49,9 @@ def alike(one, other, tolerance):
     ours, theirs = number(one), number(other)
     if ours is None or theirs is None:
         return one == other
-    return abs(ours[0] - theirs[0]) <= max(1.01 * ours[1], 1.01 * theirs[1], tolerance[0], tolerance[1] * abs(theirs[0]))
+    return abs(ours[0] - theirs[0]) <= max(
+        1.01 * ours[1], 1.01 * theirs[1], tolerance[0], tolerance[1] * abs(theirs[0])
+    )
 
 
 def number(word):
