@@ -417,14 +417,15 @@ def test_whatever_the_files_a_fit_ends_in_a_message_or_a_sound_result(originals,
 
 
 @settings(PROPERTY, max_examples=80)
-@given(harm=harms(["fit.json", "arrays.npz", "mdp.npz", "demos.npz"]), report=st.integers(0, 9))
+@given(harm=harms(["fit.json", "arrays.npz", "mdp.npz", "demos.npz"]), report=st.integers(0, 19))
 def test_whatever_the_folder_a_fit_is_shown_or_refused(originals, harm, report):
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         shutil.copytree(originals / "run", folder)
         harmed(folder, *harm)
         before = contents(folder)
-        end = irlax("report", folder) if report == 0 else irlax("show", folder)
+        # Now and then, since drawing takes its time; not at 0, which is tried more often than others.
+        end = irlax("report", folder) if report == 7 else irlax("show", folder)
         sound(end)
-        if end.code == 2 or report:
+        if end.code == 2 or report != 7:
             assert contents(folder) == before
