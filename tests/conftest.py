@@ -1,5 +1,6 @@
 """Shape annotations are enforced in every test: the hook must be in place before irlax is first imported."""
 
+import gc
 from pathlib import Path
 
 import jax
@@ -8,6 +9,9 @@ import pytest
 
 # PEP 484 lets an int pass for a float, as every type checker does.
 jaxtyping.install_import_hook("irlax", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+# Looking for garbage after every few hundred objects, as Python does, would be a tenth of the suite's time.
+gc.set_threshold(50_000, 10, 10)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -29,6 +33,7 @@ def _room_for_what_is_compiled_next():
     mappings = Path("/proc/self/maps")
     if mappings.exists() and mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:
         jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

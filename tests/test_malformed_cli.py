@@ -20,9 +20,14 @@ from tests.command_line import contents, irlax, small_files
 FIT = ("--reward", "s", "--l2", "0.1")
 
 
+@pytest.fixture(scope="module")
+def whole_files(tmp_path_factory):
+    return small_files(tmp_path_factory.mktemp("whole"))
+
+
 @pytest.fixture
-def files(tmp_path):
-    return small_files(tmp_path)
+def files(whole_files, tmp_path):
+    return shutil.copytree(whole_files, tmp_path, dirs_exist_ok=True)
 
 
 def refused(files, message, *arguments):
@@ -81,8 +86,13 @@ PANELS = {
 }
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize("panel", PANELS)
+#: Where Parquet, which has types and missing values of its own, is read in another way.
+TYPED = ("state out of range", "fractional action", "text for a state", "state missing", "infinite state", "no rows")
+
+
+@pytest.mark.parametrize(
+    ("panel", "suffix"), [*((panel, "csv") for panel in PANELS), *((panel, "parquet") for panel in TYPED)]
+)
 def test_a_bad_panel_is_refused(files, panel, suffix):
     change, message = PANELS[panel]
     frame = read_demos(files / "panel.csv").to_frame()
@@ -92,10 +102,7 @@ def test_a_bad_panel_is_refused(files, panel, suffix):
         frame.to_csv(path, index=False)
     else:
         mixed = {name: str for name in frame if frame[name].map(type).nunique() > 1 and "home" in set(frame[name])}
-        try:
-            frame.astype(mixed).to_parquet(path)
-        except (OverflowError, TypeError, ValueError):
-            pytest.skip("Parquet cannot hold it")
+        frame.astype(mixed).to_parquet(path)
     refused(files, message, *fit(files, path.name))
 
 
@@ -388,7 +395,7 @@ def originals(tmp_path_factory):
     return files
 
 
-@settings(PROPERTY, max_examples=200)
+@settings(PROPERTY, max_examples=100)
 @given(harm=harms(["mdp.npz", "panel.csv", "panel.parquet", "panel.npz", "features.npy"]))
 @example(harm=("panel.csv", "cell", 0.5, "0"))
 def test_whatever_the_files_a_fit_ends_in_a_message_or_a_sound_result(originals, harm):
@@ -409,15 +416,16 @@ def test_whatever_the_files_a_fit_ends_in_a_message_or_a_sound_result(originals,
             assert {path.name for path in folder.iterdir()} == {*before, "run"}
 
 
-@settings(PROPERTY, max_examples=150)
-@given(harm=harms(["fit.json", "arrays.npz", "mdp.npz", "demos.npz"]), report=st.integers(0, 9))
+@settings(PROPERTY, max_examples=80)
+@given(harm=harms(["fit.json", "arrays.npz", "mdp.npz", "demos.npz"]), report=st.integers(0, 19))
 def test_whatever_the_folder_a_fit_is_shown_or_refused(originals, harm, report):
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         shutil.copytree(originals / "run", folder)
         harmed(folder, *harm)
         before = contents(folder)
-        end = irlax("report", folder) if report == 0 else irlax("show", folder)
+        # Now and then, since drawing takes its time; not at 0, which is tried more often than others.
+        end = irlax("report", folder) if report == 7 else irlax("show", folder)
         sound(end)
-        if end.code == 2 or report:
+        if end.code == 2 or report != 7:
             assert contents(folder) == before

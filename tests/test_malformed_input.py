@@ -120,7 +120,7 @@ def _unless_pandas_objects(make, otherwise):
         return otherwise
 
 
-@examples(300)
+@examples(150)
 @given(frame=malformed_frames(), names=st.sampled_from([ALL_NAMES, {k: ALL_NAMES[k] for k in list(ALL_NAMES)[:4]}]))
 def test_frames(frame, names):
     demos = ends_well(Demonstrations.from_frame, frame, **names)
@@ -185,7 +185,7 @@ VALID = {
 }
 
 
-@examples(450)
+@examples(200)
 @given(data=st.data(), suffix=st.sampled_from(sorted(VALID)))
 def test_files_of_demonstrations(workshop, data, suffix):
     path = workshop / f"demos.{suffix}"
@@ -206,7 +206,7 @@ def valid_mdp(seed):
 MDPS = [make(valid_mdp(seed)) for seed in range(3) for make in (bytes, stored_archive)]
 
 
-@examples(150)
+@examples(75)
 @given(data=st.data())
 def test_files_of_mdps(workshop, data):
     path = workshop / "mdp.npz"
@@ -248,7 +248,7 @@ def strange_members(draw, folder):
             )
 
 
-@examples(300)
+@examples(150)
 @given(data=st.data(), which=st.sampled_from(["demos", "mdp"]))
 def test_archives_of_nonsense(workshop, data, which):
     path = workshop / f"{which}.npz"
@@ -271,7 +271,7 @@ def test_archives_of_nonsense(workshop, data, which):
 # Parquet files that are sound, but hold the wrong things.
 
 
-@examples(100)
+@examples(60)
 @given(frame=malformed_frames(), rows=st.integers(1, 5))
 def test_parquet_files_of_malformed_frames(workshop, frame, rows):
     path = workshop / "frame.parquet"

@@ -129,7 +129,7 @@ def test_predictive_policy_is_the_mean_over_draws(fit):
 @pytest.mark.filterwarnings("ignore::irlax.estimators.base.UnfinishedWarning")
 def test_posterior_covers_the_truth_at_its_nominal_rate():
     """Simulation-based calibration (Talts et al. 2018): truths from the prior have uniform ranks among the draws."""
-    num = 30
+    num = 20
     truths = np.random.default_rng(3).normal(size=num)
     ranks = np.empty(num)
     for i, truth in enumerate(truths):

@@ -1,0 +1,33 @@
+"""A pole to balance, from twenty demonstrations and no model: AIRL, MCE IRL from samples, and cloning beside them."""
+
+import argparse
+
+import jax
+
+import irlax as ix
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument(
+    "--rounds", type=int, default=300, help="at most; each collects whole episodes and learns from them"
+)
+parser.add_argument("--episodes", type=int, help="in a round; by default, as many as make 8,000 steps")
+parser.add_argument("--methods", nargs="*", default=["SampledMCEIRL", "AIRL", "BehaviouralCloning"])
+options = parser.parse_args()
+
+env = ix.envs.make("cartpole")  # 500 steps, always; after a fall nothing is paid any more
+demos = ix.expert_demos("cartpole")
+print(f"demonstrations: {demos.num_episodes}, true return {demos.returns.mean():.0f}")
+
+for method in options.methods:
+    # Cloning does not act, and so has no rounds.
+    settings = {} if method == "BehaviouralCloning" else {"rounds": options.rounds, "episodes": options.episodes}
+    fit = getattr(ix, method)(**settings).fit(env, demos, key=jax.random.key(0))
+    returns = ix.evaluate(env, fit.policy, num=100, key=jax.random.key(1))
+    last = "" if fit.reward is None else f", gap {fit.history['gap'][-1]:+.2f} after {fit.iterations} rounds"
+    print(f"{method}: true return {returns.mean():.0f} ± {returns.std():.0f}{last}")
+
+    if fit.reward is not None:
+        # What was learned: an upright pole, and one that leans, both in the middle and at rest.
+        for name, angle in (("upright", 0.0), ("leaning", 0.15)):
+            seen = jax.numpy.array([0.0, 0.0, angle, 0.0])
+            print(f"  {name}, pushed left and right: {[round(float(fit.reward(seen, a, seen)), 2) for a in (0, 1)]}")
