@@ -31,7 +31,7 @@ def learning_figure(history: Mapping[str, Float[np.ndarray, " rounds"]], demonst
     `demonstrated` is the mean return of the demonstrations, for a dotted line.
     """
     names = [name for name in WATCHED if name in history]
-    columns = min(3, len(names))
+    columns = 2 if len(names) == 4 else min(3, len(names))
     figure, axes = blank(columns, rows=-(-len(names) // columns), height=2.5)
     acting = bool(np.ptp(history["steps"])) or len(history["steps"]) == 1
     steps = history["steps"] if acting else np.arange(len(history["steps"]))
