@@ -251,8 +251,11 @@ def slow_fit(files, out):
     """So small a step that it takes minutes."""
     options = ["--solver", "dual-ascent", "--set", "step_size=1e-5", "--set", "max_steps=10000000"]
     command = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", "0.1", "--out", out, *options]
+    # What a shell runs in the background ignores interrupts, and so would all that it starts.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = [sys.executable, "-c", f"{heed}; from irlax.cli import main; main()"]
     return subprocess.Popen(
-        [*IRLAX, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+        [*program, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     )
 
 
