@@ -79,7 +79,7 @@ class SampledFit(eqx.Module):
 
     @property
     def converged(self) -> bool:
-        """Whether expert and policy earned the same learned reward at the end."""
+        """Whether it ended in success: the gap closed, or all rounds were taken; `status` says which."""
         return self.status.success
 
     @property
