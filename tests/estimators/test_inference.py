@@ -9,7 +9,7 @@ from scipy.stats import chi2
 import irlax as ix
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.inference import Likelihood, compare_nested, refits
-from irlax.estimators.tabular.solvers import Flattening
+from irlax.estimators.tabular.problem import Flattening
 
 TRUTH = np.array([0.8, -0.6])
 

@@ -24,7 +24,8 @@ from irlax.estimators.tabular.cross_validation import chosen_l2
 from irlax.estimators.tabular.fit import Extra, History, TabularFit
 from irlax.estimators.tabular.fitting import matched
 from irlax.estimators.tabular.mce import MCEIRL
-from irlax.estimators.tabular.solvers import SOLVERS, Flattening, Iterate, Newton
+from irlax.estimators.tabular.problem import Flattening
+from irlax.estimators.tabular.solvers import SOLVERS, Iterate, Newton
 from irlax.estimators.tabular.storage import load_fit
 from irlax.precision import scope
 from irlax.rewards import AbstractReward

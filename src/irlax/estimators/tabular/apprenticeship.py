@@ -15,7 +15,8 @@ from irlax.estimators.base import Status, complain
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Extra, History, TabularFit
 from irlax.estimators.tabular.fitting import matched, settings_of
-from irlax.estimators.tabular.solvers import Flattening, Iterate
+from irlax.estimators.tabular.problem import Flattening
+from irlax.estimators.tabular.solvers import Iterate
 from irlax.mdp import MDP
 from irlax.planning import Plan, hard_plan, occupancy
 from irlax.planning.occupancy import visits_of

@@ -11,7 +11,8 @@ import numpy as np
 
 from irlax.estimators.base import Status
 from irlax.estimators.tabular import lbfgs
-from irlax.estimators.tabular.solvers import LBFGS, Evaluation, Iterate, Minimum, Newton, Problem, Watch
+from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.solvers import LBFGS, Iterate, Minimum, Newton, Watch
 from irlax.mdp.links import Predecessors
 from irlax.typing import Array, Float
 

@@ -22,7 +22,8 @@ from irlax.estimators.tabular.fit import Extra, History, TabularFit, total_log_l
 from irlax.estimators.tabular.fitting import matched, posed, settings_of
 from irlax.estimators.tabular.mce import MCEIRL, feature_gap
 from irlax.estimators.tabular.objectives import AbstractObjective
-from irlax.estimators.tabular.solvers import DENSE_HESSIAN, Flattening, Iterate, Watch, chosen
+from irlax.estimators.tabular.problem import Flattening
+from irlax.estimators.tabular.solvers import DENSE_HESSIAN, Iterate, Watch, chosen
 from irlax.mdp import MDP
 from irlax.planning import soft_plan
 from irlax.precision import scope

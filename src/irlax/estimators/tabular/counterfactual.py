@@ -13,7 +13,7 @@ from scipy.special import expit, logit, ndtri
 from irlax import checks
 from irlax.analysis.standard_errors import Kind
 from irlax.estimators.tabular.inference import bootstrap, parameter_covariance
-from irlax.estimators.tabular.solvers import Flattening
+from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.planning import Plan, long_run, soft_plan
 from irlax.planning.backup import SoftBackup

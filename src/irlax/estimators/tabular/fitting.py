@@ -14,15 +14,8 @@ from irlax.estimators.base import Status, complain
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit, total_log_likelihood
 from irlax.estimators.tabular.objectives import AbstractObjective
-from irlax.estimators.tabular.solvers import (
-    DENSE_HESSIAN,
-    AbstractSolver,
-    Flattening,
-    Iterate,
-    Minimum,
-    Problem,
-    Watch,
-)
+from irlax.estimators.tabular.problem import Flattening, Problem
+from irlax.estimators.tabular.solvers import DENSE_HESSIAN, AbstractSolver, Iterate, Minimum, Watch
 from irlax.estimators.tabular.trust_region import exact_step, steihaug_step
 from irlax.mdp import MDP
 from irlax.planning import Plan

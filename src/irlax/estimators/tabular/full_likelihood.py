@@ -28,8 +28,9 @@ from irlax.estimators.tabular.inference import (
     refuse_unless_likelihood,
 )
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
+from irlax.estimators.tabular.problem import Flattening, Problem
 from irlax.estimators.tabular.regression import choice_facts, described, observations
-from irlax.estimators.tabular.solvers import Flattening, Newton, Problem, Watch
+from irlax.estimators.tabular.solvers import Newton, Watch
 from irlax.mdp import MDP, AbstractDynamics, Nature
 from irlax.precision import StaysOnDevice, scope
 from irlax.rewards import AbstractReward

@@ -18,7 +18,7 @@ from irlax.analysis.standard_errors import (
 )
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.objectives import Likelihood
-from irlax.estimators.tabular.solvers import Flattening
+from irlax.estimators.tabular.problem import Flattening
 from irlax.precision import scope
 from irlax.rewards.base import flat
 from irlax.tables import Table

@@ -21,7 +21,8 @@ from irlax.estimators.tabular.inference import places_of
 from irlax.estimators.tabular.mce import planned
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
-from irlax.estimators.tabular.solvers import Evaluation, Flattening, Minimum, Newton, Problem, Watch
+from irlax.estimators.tabular.problem import Evaluation, Flattening, Problem
+from irlax.estimators.tabular.solvers import Minimum, Newton, Watch
 from irlax.mdp import MDP
 from irlax.precision import scope
 from irlax.progress import progress

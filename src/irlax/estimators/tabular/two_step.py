@@ -17,7 +17,8 @@ from irlax.estimators.tabular.fit import Extra, TabularFit
 from irlax.estimators.tabular.fitting import matched, minimised, settings_of
 from irlax.estimators.tabular.mce import MCEIRL, feature_gap, planned
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
-from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, Minimum, Newton, Problem, Watch
+from irlax.estimators.tabular.problem import Problem
+from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, Minimum, Newton, Watch
 from irlax.mdp import MDP
 from irlax.planning.backup import SoftBackup
 from irlax.planning.chain import Chain

@@ -1,0 +1,127 @@
+"""What the solvers of the tabular objectives minimise: a loss, its gradient, and curvature on demand.
+
+The problem is posed in scaled parameters x = θ·scale, so that the units of features do not matter: a
+column in thousandths converges as a column in units does.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax.estimators.tabular.objectives import AbstractObjective, Memory
+from irlax.typing import Array, Float
+
+Memories = tuple[Memory, ...]
+
+#: States times horizon up to which a few dozen gradients at once cost little more than one.
+SMALL_PROBLEM = 50_000
+
+
+class Flattening(eqx.Module):
+    """A tree of parameters as one vector, and back."""
+
+    treedef: Any = eqx.field(static=True)
+    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, parameters: Any) -> "Flattening":
+        """The flattening of trees like this one."""
+        leaves, treedef = jax.tree.flatten(parameters)
+        return cls(treedef, tuple(np.shape(leaf) for leaf in leaves))
+
+    def unflatten(self, vector: Float[Array, " K"]) -> Any:
+        """The tree of a vector."""
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        parts = jnp.split(vector, np.cumsum(sizes)[:-1])
+        leaves = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.treedef, leaves)
+
+
+class Problem(eqx.Module):
+    """Minimise Σ_i share_i · objective_i(θ) + ½·l2·‖θ‖² over x = θ·scale."""
+
+    objectives: tuple[AbstractObjective, ...]
+    shares: Float[Array, " M"]
+    flattening: Flattening
+    scale: Float[Array, " K"]
+    l2: Float[Array, ""]
+
+    def loss(self, x: Float[Array, " K"], memories: Memories) -> tuple[Float[Array, ""], Memories]:
+        """The penalised objective per episode, and what the next evaluation can start from."""
+        theta = x / self.scale
+        tree = self.flattening.unflatten(theta)
+        fits, memories = zip(
+            *(objective(tree, memory) for objective, memory in zip(self.objectives, memories, strict=True)), strict=True
+        )
+        fit = sum(share * fit for share, fit in zip(self.shares, fits, strict=True))
+        return fit + 0.5 * self.l2 * (theta @ theta), memories
+
+    def first_memories(self) -> Memories:
+        """What an evaluation starts from when nothing was evaluated before."""
+        return tuple(objective.first_memory() for objective in self.objectives)
+
+    def evaluate(self, x: Float[np.ndarray, " K"], memories: Memories | None = None) -> "Evaluation":
+        """The loss and its gradient in x."""
+        known = self.first_memories() if memories is None else memories
+        (value, known), gradient = _value_and_gradient(self, jnp.asarray(x), known)
+        return Evaluation(x, float(value), np.asarray(gradient), known)
+
+    def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
+        """Second derivatives in x, as a matrix."""
+        matrix = np.asarray(_hessian(self, jnp.asarray(at.x), at.memories))
+        return (matrix + matrix.T) / 2
+
+    def hessian_product(self, at: "Evaluation", v: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+        """Second derivatives in x, times a vector."""
+        return np.asarray(_hessian_product(self, jnp.asarray(at.x), at.memories, jnp.asarray(v)))
+
+    def raw_gradient(self, gradient: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+        """A gradient in x as a gradient in θ."""
+        return gradient * np.asarray(self.scale)
+
+    def size(self, gradient: Float[Array, " K"]) -> Float[Array, ""]:
+        """The largest entry of the gradient, in θ and in units of the features alike."""
+        return largest(gradient, self.scale)
+
+
+def largest(gradient: Any, scale: Any) -> Any:
+    """The largest entry of a gradient in x, in θ and in units of the features alike; on host and device."""
+    return abs(gradient * scale.clip(1)).max()
+
+
+class Evaluation(NamedTuple):
+    """The loss and its gradient at a point, and what the next evaluation can start from."""
+
+    x: Float[np.ndarray, " K"]
+    loss: float
+    gradient: Float[np.ndarray, " K"]
+    memories: Memories
+
+
+@eqx.filter_jit
+def _value_and_gradient(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Any:
+    return jax.value_and_grad(problem.loss, has_aux=True)(x, memories)
+
+
+@eqx.filter_jit
+def _hessian(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Float[Array, "K K"]:
+    product = functools.partial(_product, problem, x, memories)
+    # A few directions at a time: all of them at once would hold K copies of every intermediate array.
+    values = max(objective.num_values for objective in problem.objectives)
+    batch = max(1, min(len(x), 64, 64 * SMALL_PROBLEM // values))
+    return jax.lax.map(product, jnp.eye(len(x)), batch_size=batch)
+
+
+@eqx.filter_jit
+def _hessian_product(
+    problem: Problem, x: Float[Array, " K"], memories: Memories, v: Float[Array, " K"]
+) -> Float[Array, " K"]:
+    return _product(problem, x, memories, v)
+
+
+def _product(problem: Problem, x: Float[Array, " K"], memories: Memories, v: Float[Array, " K"]) -> Float[Array, " K"]:
+    return jax.jvp(lambda x: jax.grad(problem.loss, has_aux=True)(x, memories)[0], (x,), (v,))[1]
