@@ -133,7 +133,7 @@ def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any,
 
     def advance(state: State, number: int, rate: Any) -> tuple[State, Info]:
         collect_key, step_key = jr.split(key_of(number))
-        rollout, _ = runner.collect(state.policy, env.horizon, 0.0, collect_key)
+        rollout, _ = runner.collect(state.policy, env.horizon, estimator.learner.explore, collect_key)
         return _step(estimator, state, expert, rollout, rate=rate, key=step_key)
 
     return _Driver(begin, advance)
@@ -157,10 +157,12 @@ def _init(
     return one(key) if key.ndim == 0 else eqx.filter_vmap(one)(key)
 
 
-def whole_episodes(env: AbstractEnvironment, policy: Any, num: int, *, key: PRNGKeyArray) -> Transition:
-    """Episodes [T, num] from their start to the horizon."""
+def whole_episodes(
+    env: AbstractEnvironment, policy: Any, num: int, *, explore: float = 0.0, key: PRNGKeyArray
+) -> Transition:
+    """Episodes [T, num] from their start to the horizon; a share of them, `explore`, begins with random actions."""
     begin_key, collect_key = jr.split(key)
-    runners = jax.vmap(lambda key: begin(env, 0.0, key))(jr.split(begin_key, num))
+    runners = jax.vmap(lambda key: begin(env, explore, key))(jr.split(begin_key, num))
     return collect(env, policy, runners, length=env.horizon, key=collect_key)[1]
 
 
@@ -170,7 +172,8 @@ def _round(
 ) -> tuple[State, Info]:
     def advance(state: State, key: PRNGKeyArray) -> tuple[State, Info]:
         collect_key, step_key = jr.split(key)
-        rollout = whole_episodes(env, state.policy, estimator.episodes_for(env.horizon), key=collect_key)
+        num, explore = estimator.episodes_for(env.horizon), estimator.learner.explore
+        rollout = whole_episodes(env, state.policy, num, explore=explore, key=collect_key)
         return estimator.step(state, expert, rollout, rate=rate, key=step_key)
 
     return advance(state, key) if key.ndim == 0 else eqx.filter_vmap(advance)(state, key)
