@@ -4,10 +4,12 @@ Nothing here names a host or a person, and nothing imports JAX: a process that o
 """
 
 import json
+import multiprocessing
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,13 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 def provenance(module: str, *packages: str) -> dict[str, Any]:
     """The command, the commit, the kind of machine and the versions. Ask before the work: a commit may move."""
+    said = sys.argv[1:]
+    # Where the results went is of no interest to who repeats them.
+    if "--out" in said:
+        place = said.index("--out")
+        said = said[:place] + said[place + 2 :]
     return {
-        "command": " ".join(["python -m", module, *sys.argv[1:]]),
+        "command": " ".join(["python -m", module, *said]),
         "commit": commit(),
         "machine": machine(),
         "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
@@ -40,6 +47,12 @@ def machine() -> dict[str, Any]:
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         facts["memory_gib"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
     return facts
+
+
+def spread(job: Callable[[Any], Any], work: Sequence[Any], workers: int) -> Iterator[Any]:
+    """What `job` makes of each piece of work, as it comes, each in a process of its own, so many at a time."""
+    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
+        yield from pool.imap_unordered(job, work, chunksize=1)
 
 
 def write(path: Path, record: dict[str, Any]) -> None:

@@ -34,7 +34,11 @@ EPISODES = 100
 POINTS = 50
 
 
-def trained(learner: str, name: str, *, seeds: int, steps: int | None) -> dict[str, Any]:
+def _trained(work: tuple[Any, ...]) -> dict[str, Any]:
+    return trained(*work)
+
+
+def trained(learner: str, name: str, seeds: int, steps: int | None) -> dict[str, Any]:
     """One learner on one problem, all seeds side by side."""
     env, settings = ix.envs.make(name), LEARNERS[learner]
     began = time.perf_counter()
@@ -102,17 +106,20 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="environment steps; by default, each learner's own")
     parser.add_argument("--only", nargs="*", choices=list(BARS), help="names of problems; all if left out")
     parser.add_argument("--learners", nargs="*", choices=list(LEARNERS), default=list(LEARNERS))
+    parser.add_argument("--workers", type=int, default=1, help="processes, for machines that have room for them")
     options = parser.parse_args()
     if options.seeds < 2:
         parser.error("--seeds must be at least 2: an interval needs two seeds.")
     source = record.provenance("benchmarks.quality.control", "irlax", "jax")
     source["machine"]["device"] = jax.devices()[0].platform
+    names = options.only or list(BARS)
+    work = [(learner, name, options.seeds, options.steps) for name in names for learner in options.learners]
     rows = []
-    for name in options.only or BARS:
-        for learner in options.learners:
-            rows.append(trained(learner, name, seeds=options.seeds, steps=options.steps))
-            told = {key: rows[-1][key] for key in ("learner", "problem", "median_return", "returns_by_seed", "seconds")}
-            print(told, file=sys.stderr, flush=True)
+    for row in record.spread(_trained, work, options.workers):
+        rows.append(row)
+        told = {key: row[key] for key in ("learner", "problem", "median_return", "returns_by_seed", "seconds")}
+        print(told, file=sys.stderr, flush=True)
+    rows.sort(key=lambda row: (list(BARS).index(row["problem"]), row["learner"]))
     settings = {
         "seeds": options.seeds,
         "key": HELD_OUT_KEY,

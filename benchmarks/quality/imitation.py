@@ -7,7 +7,6 @@ those in the file.
 
 import argparse
 import json
-import multiprocessing
 import sys
 import time
 from pathlib import Path
@@ -116,10 +115,9 @@ def main() -> None:
     work = [(method, problem, options) for problem in options.problems for method in options.methods]
     before = json.loads(options.out.read_text())["figures"] if options.out.exists() else []
     found = {_place(row): row for row in before}
-    with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=1) as pool:
-        for rows in pool.imap_unordered(_job, work, chunksize=1):
-            found |= {_place(row): row for row in rows}
-            record.write(options.out, {**source, "key": HELD_OUT_KEY, "figures": [found[k] for k in sorted(found)]})
+    for rows in record.spread(_job, work, options.workers):
+        found |= {_place(row): row for row in rows}
+        record.write(options.out, {**source, "key": HELD_OUT_KEY, "figures": [found[k] for k in sorted(found)]})
     print(table(list(found.values())))
 
 

@@ -9,7 +9,6 @@ the final, stochastic policy over 64 episodes. Published for imitation: AIRL .62
 
 import argparse
 import json
-import multiprocessing
 import sys
 import time
 from pathlib import Path
@@ -101,7 +100,11 @@ def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return table
 
 
-def _job(work: tuple[Any, ...]) -> dict[str, Any]:
+def _expert(work: tuple[Any, ...]) -> None:
+    expert(*work)
+
+
+def _imitated(work: tuple[Any, ...]) -> dict[str, Any]:
     return imitated(*work)
 
 
@@ -118,10 +121,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     source = record.provenance("benchmarks.quality.mujoco", "irlax", "jax", "gymnasium", "mujoco")
-    context = multiprocessing.get_context("spawn")
     if options.expert:
-        with context.Pool(options.workers) as pool:
-            pool.starmap(expert, [(name, options.demos, options.expert_steps) for name in options.problems])
+        for _ in record.spread(_expert, [(name, options.demos, options.expert_steps) for name in options.problems], 2):
+            pass
     work = [
         (method, problem, seed, options.demos, options.rounds)
         for problem in options.problems
@@ -129,10 +131,9 @@ def main() -> None:
         for seed in range(options.seeds)
     ]
     rows: list[dict[str, Any]] = []
-    with context.Pool(options.workers, maxtasksperchild=1) as pool:
-        for row in pool.imap_unordered(_job, work, chunksize=1):
-            rows.append(row)
-            record.write(options.out, {**source, "table": summed(rows), "figures": rows})
+    for row in record.spread(_imitated, work, options.workers):
+        rows.append(row)
+        record.write(options.out, {**source, "table": summed(rows), "figures": rows})
     print(json.dumps(summed(rows), indent=1))
 
 

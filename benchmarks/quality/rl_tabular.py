@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from benchmarks.record import RESULTS, provenance, write
+from benchmarks.record import RESULTS, provenance, spread, write
 
 import irlax as ix
 from irlax.rl import PPO, SAC
@@ -45,47 +45,50 @@ def problems() -> dict[str, Any]:
     }
 
 
-def compare(name: str, problem: Any, seed: int) -> list[dict[str, Any]]:
-    """Both learners on one problem."""
+def compare(work: tuple[str, str, int]) -> dict[str, Any]:
+    """A learner on a problem, with a seed."""
+    name, learner, seed = work
+    problem = problems()[name]
     mdp, reward = ix.envs.complete(problem.mdp, problem.reward)
     plan = ix.soft_plan(mdp, reward)
     visits = np.asarray(ix.visits(mdp, plan)).sum(axis=1)
     visited = visits / visits.sum() > VISITED
     env = ix.envs.Tabular(mdp, reward, horizon=HORIZON)
-    rows = []
-    for learner, settings in LEARNERS.items():
-        began = time.perf_counter()
-        result = settings.train(env, key=jr.key(seed), steps=STEPS[learner], shown=False)
-        everywhere = jnp.eye(mdp.num_states)
-        policy = np.exp(jax.vmap(result.policy.log_probs)(everywhere))
-        value = np.asarray(jax.vmap(result.value)(everywhere))
-        variation = 0.5 * np.abs(policy - plan.policy).sum(axis=1)[visited]
-        rows.append(
-            {
-                "problem": name,
-                "learner": learner,
-                "seed": seed,
-                "states_visited": int(visited.sum()),
-                "largest_total_variation": float(variation.max()),
-                "mean_total_variation": float(variation.mean()),
-                "largest_value_error": float(np.abs(value - plan.value)[visited].max()),
-                "seconds": round(time.perf_counter() - began, 1),
-            }
-        )
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    return rows
+    began = time.perf_counter()
+    result = LEARNERS[learner].train(env, key=jr.key(seed), steps=STEPS[learner], shown=False)
+    everywhere = jnp.eye(mdp.num_states)
+    policy = np.exp(jax.vmap(result.policy.log_probs)(everywhere))
+    value = np.asarray(jax.vmap(result.value)(everywhere))
+    variation = 0.5 * np.abs(policy - plan.policy).sum(axis=1)[visited]
+    return {
+        "problem": name,
+        "learner": learner,
+        "seed": seed,
+        "states_visited": int(visited.sum()),
+        "largest_total_variation": float(variation.max()),
+        "mean_total_variation": float(variation.mean()),
+        "largest_value_error": float(np.abs(value - plan.value)[visited].max()),
+        "seconds": round(time.perf_counter() - began, 1),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS / "rl_tabular.json")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*", help="names of problems; all if left out")
+    parser.add_argument("--only", nargs="*", choices=list(problems()), default=list(problems()))
+    parser.add_argument("--learners", nargs="*", choices=list(LEARNERS), default=list(LEARNERS))
+    parser.add_argument("--workers", type=int, default=1, help="processes, for machines that have room for them")
     options = parser.parse_args()
-    chosen = {name: problem for name, problem in problems().items() if not options.only or name in options.only}
-    rows = [row for name, problem in chosen.items() for row in compare(name, problem, options.seed)]
+    source = provenance("benchmarks.quality.rl_tabular", "irlax", "jax")
+    work = [(name, learner, options.seed) for name in options.only for learner in options.learners]
+    rows = []
+    for row in spread(compare, work, options.workers):
+        rows.append(row)
+        print(json.dumps(row), file=sys.stderr, flush=True)
+    rows.sort(key=lambda row: (options.only.index(row["problem"]), row["learner"]))
     result = {
-        **provenance("benchmarks.quality.rl_tabular", "irlax", "jax"),
+        **source,
         "settings": {"discount": DISCOUNT, "temperature": 1, "horizon": HORIZON, "steps": STEPS},
         "figures": rows,
     }

@@ -25,30 +25,37 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="by default, each estimator's own")
     parser.add_argument("--steps", type=int, help="of training in the new maze; by default, PPO's own")
     parser.add_argument("--only", nargs="*", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--workers", type=int, default=1, help="processes, for machines that have room for them")
     options = parser.parse_args()
     source = record.provenance("benchmarks.quality.transfer", "irlax", "jax")
     source["machine"]["device"] = jax.devices()[0].device_kind
     mazes = Mazes.of(options.seeds, options.steps)
     figures = [{"reward": TRUTH, "returns": np.round(mazes.true_returns, 2).tolist(), "published": PUBLISHED[TRUTH]}]
-    for name in options.only:
-        estimator = ROWS[name]
-        if options.rounds is not None:
-            estimator = dataclasses.replace(estimator, rounds=options.rounds)
-        found = moved(estimator, mazes, seeds=options.seeds, steps=options.steps)
-        figures.append(
-            {
-                "reward": name,
-                "returns": np.round(found.there, 2).tolist(),
-                "scores": np.round(found.scores, 3).tolist(),
-                "score": round(interquartile_mean(found.scores), 3),
-                "interval": bootstrapped(found.scores),
-                "returns_where_learned": np.round(found.here, 2).tolist(),
-                "published": PUBLISHED.get(name),
-            }
-        )
-        print(figures[-1], file=sys.stderr, flush=True)
+    work = [(name, mazes.true_returns, options) for name in options.only]
+    found = {row["reward"]: row for row in record.spread(carried, work, options.workers)}
+    figures += [found[name] for name in options.only]
     record.write(options.out, {**source, "random": round(mazes.yardsticks.chance, 2), "figures": figures})
     print(table(figures))
+
+
+def carried(work: tuple[str, list[float], argparse.Namespace]) -> dict[str, Any]:
+    """One reward, to the other maze, of which is known what the true reward earns there."""
+    name, true_returns, options = work
+    estimator = ROWS[name]
+    if options.rounds is not None:
+        estimator = dataclasses.replace(estimator, rounds=options.rounds)
+    found = moved(estimator, Mazes.with_returns(true_returns), seeds=options.seeds, steps=options.steps)
+    row = {
+        "reward": name,
+        "returns": np.round(found.there, 2).tolist(),
+        "scores": np.round(found.scores, 3).tolist(),
+        "score": round(interquartile_mean(found.scores), 3),
+        "interval": bootstrapped(found.scores),
+        "returns_where_learned": np.round(found.here, 2).tolist(),
+        "published": PUBLISHED.get(name),
+    }
+    print(row, file=sys.stderr, flush=True)
+    return row
 
 
 def table(figures: list[dict[str, Any]]) -> str:

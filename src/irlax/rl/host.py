@@ -1,7 +1,7 @@
 """Environments that live outside JAX: policy and learning are jitted, the steps are the host's."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 
 from irlax.envs.base import Box, Discrete
 from irlax.rl.learner import AbstractLearner, Metrics, State, check_spaces
-from irlax.rl.rollout import Exploration, Transition, begin_exploration, choose
+from irlax.rl.rollout import Exploration, Transition, begin_exploration, choose, choose_tree
 from irlax.typing import Array, PRNGKeyArray
 
 
@@ -37,6 +37,14 @@ class HostEnvironment(Protocol):
         ...
 
 
+class Copies(NamedTuple):
+    """Environments side by side: what is seen, which random actions are due, and whether an episode has just ended."""
+
+    observation: Any
+    exploration: Exploration
+    ended: Any
+
+
 class HostRunner:
     """The host's side of training. It changes as it goes, as the environment itself does."""
 
@@ -48,10 +56,11 @@ class HostRunner:
                 f"num_envs={learner.num_envs}. Make the two alike."
             )
         self._env, self._learner = env, learner
-        self._observation = self._checked(env.reset(seed))
+        ended, exploration = np.ones(env.num_envs, bool), _no_explorations(env.actions, env.num_envs)
+        self._copies = Copies(self._checked(env.reset(seed)), exploration, ended)
         self._earned = np.zeros(env.num_envs)
-        self._own = np.zeros(env.num_envs, bool)
-        self._exploration: Any = None
+        #: Whether all of the running episode was the policy's doing.
+        self._own = np.ones(env.num_envs, bool)
 
     def init(self, key: PRNGKeyArray) -> State:
         """A new agent, with the random experience that it wants first."""
@@ -76,39 +85,24 @@ class HostRunner:
     def collect(self, policy: Any, length: int, share: float, key: PRNGKeyArray) -> tuple[Transition, list[float]]:
         """`length` steps of all copies [length, N], a `share` of episodes begun at random; and returns at the ends."""
         env, steps, returns = self._env, [], []
-        for step_key in jr.split(key, length):
-            choice_key, begin_key = jr.split(step_key)
-            if self._exploration is None:
-                self._exploration = _explorations(env.actions, env.num_envs, share, env.horizon, begin_key)
-            action, exploration, explored = _choose(
-                policy, env.actions, self._observation, self._exploration, choice_key
-            )
-            after = env.step(np.asarray(action))
+        for time in range(length):
+            observation = self._copies.observation
+            # One call into JAX for each step: with small environments such calls are what takes the time.
+            chosen, exploration, explored = _choose(policy, (env.actions, share, env.horizon), self._copies, key, time)
+            action, explored = np.asarray(chosen), np.asarray(explored)
+            after = env.step(action)
             reward = np.asarray(after.reward, np.float32)
             ends = [np.asarray(flag, bool) for flag in (after.terminated, after.truncated)]
             self._refuse_nonfinite("rewards", reward)
-            steps.append(
-                Transition(
-                    self._observation,
-                    np.asarray(action),
-                    reward,
-                    self._checked(after.final_observation),
-                    terminated=ends[0],
-                    truncated=ends[1],
-                    explored=np.asarray(explored),
-                )
-            )
+            final = self._checked(after.final_observation)
+            steps.append(Transition(observation, action, reward, final, *ends, explored=explored))
             ended = ends[0] | ends[1]
-            self._observation = self._checked(after.observation)
-            fresh = _explorations(env.actions, env.num_envs, share, env.horizon, begin_key)
-            self._exploration = jax.tree.map(
-                lambda new, old, ended=ended: np.where(_like(ended, new), new, old), fresh, exploration
-            )
+            self._copies = Copies(self._checked(after.observation), exploration, ended)
             self._earned += reward
+            self._own &= ~explored if policy is not None else False
             returns += self._earned[ended & self._own].tolist()
             self._earned[ended] = 0.0
-            began_alone = np.asarray(fresh.left) <= 0 if policy is not None else np.zeros_like(ended)
-            self._own = np.where(ended, began_alone, self._own)
+            self._own |= ended
         return jax.tree.map(lambda *rows: jnp.asarray(np.stack(rows)), *steps), returns
 
     def _checked(self, observation: Any) -> np.ndarray:
@@ -134,21 +128,22 @@ def _learn(
     return learner.learn(agent, batch, reward, rate=rate, key=key)
 
 
-@eqx.filter_jit
+# Plain `jit`: these arguments have no leaves but arrays and numbers, and `filter_jit` would look for others every time.
+@jax.jit
 def _choose(
-    policy: Any, actions: Any, observations: Array, explorations: Exploration, key: PRNGKeyArray
+    policy: Any, begun: tuple[Any, Any, Any], copies: Copies, key: PRNGKeyArray, time: Any
 ) -> tuple[Any, Exploration, Array]:
-    keys = jr.split(key, len(observations))
-    return jax.vmap(lambda seen, exploration, key: choose(policy, actions, seen, exploration, key))(
-        observations, explorations, keys
-    )
+    """What to do in each copy. `begun` says how new episodes begin: the actions, the share that explores, how long."""
+
+    def one(copy: Copies, key: PRNGKeyArray) -> tuple[Any, Exploration, Array]:
+        begin_key, choice_key = jr.split(key)
+        exploration = choose_tree(copy.ended, begin_exploration(*begun, begin_key), copy.exploration)
+        return choose(policy, begun[0], copy.observation, exploration, choice_key)
+
+    return jax.vmap(one)(copies, jr.split(jr.fold_in(key, time), len(copies.ended)))
 
 
-@eqx.filter_jit
-def _explorations(actions: Any, num: int, share: float, longest: int, key: PRNGKeyArray) -> Exploration:
-    return jax.vmap(lambda key: begin_exploration(actions, share, longest, key))(jr.split(key, num))
-
-
-def _like(flags: np.ndarray, array: Any) -> np.ndarray:
-    """Flags with as many axes as `array` has."""
-    return flags.reshape(flags.shape + (1,) * (np.ndim(array) - 1))
+def _no_explorations(actions: Discrete | Box, num: int) -> Exploration:
+    """None in any of so many copies."""
+    one = begin_exploration(actions, 0.0, 1, jr.key(0))
+    return jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], num, axis=0), one)

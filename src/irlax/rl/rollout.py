@@ -15,7 +15,7 @@ import jax.random as jr
 
 from irlax.envs.base import AbstractEnvironment, Box, Discrete
 from irlax.rl.networks import AbstractPolicy, uniform_action
-from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
+from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray, Scalar
 
 #: The probability that a random action is held for another step.
 HELD = 0.95
@@ -84,7 +84,9 @@ def choose(
     return action, Exploration(exploration.left - 1, held), explored
 
 
-def begin_exploration(actions: Discrete | Box, share: float, longest: int, key: PRNGKeyArray) -> Exploration:
+def begin_exploration(
+    actions: Discrete | Box, share: Scalar, longest: int | Int[Array, ""], key: PRNGKeyArray
+) -> Exploration:
     """For a new episode: with probability `share`, up to `longest` random steps."""
     share_key, length_key, action_key = jr.split(key, 3)
     length = jr.randint(length_key, (), 1, longest + 1)

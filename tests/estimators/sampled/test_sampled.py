@@ -13,7 +13,7 @@ import pytest
 import irlax as ix
 from irlax.envs import Tabular
 from irlax.estimators.base import Status
-from irlax.estimators.sampled import ShapedObservedReward
+from irlax.estimators.sampled import ShapedObservedReward, loop
 from irlax.rl import PPO, SAC
 from irlax.rl.networks import Normaliser
 from tests.estimators.sampled.exact import variation
@@ -188,3 +188,57 @@ def test_an_environment_of_the_host_steps_as_many_as_a_round_takes():
     with pytest.raises(ValueError, match="episodes=2"):
         dataclasses.replace(AIRL, episodes=16).fit(host, demos, key=jr.key(0))
     host.close()
+
+
+def test_exploring_shows_the_reward_where_nobody_goes():
+    """On a long line an expert strolls about the middle, as the policy does from the start.
+
+    Random actions that are held lead further out, and only with them is anything heard of the ends.
+    """
+    size, middle = 21, 10
+    moves = np.stack([np.eye(size)[np.clip(np.arange(size) + step, 0, size - 1)] for step in (-1, 1)], axis=1)
+    mdp = ix.MDP.from_dense(moves, np.eye(size)[middle], discount=DISCOUNT)
+    env = Tabular(mdp, np.zeros(size), horizon=HORIZON)
+    demos = ix.envs.collect(env, Fixed(jnp.zeros((size, 2))), 500, jr.key(0))
+    out = {}
+    for explore in (0.0, 0.5):
+        fit = dataclasses.replace(AIRL, over="s", explore=explore).fit(env, demos, key=jr.key(1), shown=False)
+        values = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(size)])
+        out[explore] = values[[2, 3, 17, 18]].mean() - values[middle]
+    assert out[0.5] < -0.5 < -0.2 < out[0.0]
+
+
+def test_random_episodes_are_not_what_is_reported():
+    _, env, demos = problem()
+    estimator = dataclasses.replace(AIRL, explore=0.5)
+    estimator, expert = loop.at_the_door(estimator, env, demos, None, None)
+    with jax.enable_x64(False):
+        state = estimator.init(STATES, env.actions, HORIZON, expert, key=jr.key(0))
+        rollout = loop.whole_episodes(env, state.policy, EPISODES, explore=0.5, key=jr.key(1))
+        _, info = estimator.step(state, expert, rollout, key=jr.key(2))
+    random = np.asarray(rollout.explored).any(axis=0)
+    assert 0.3 < random.mean() < 0.7
+    assert info["return"] == pytest.approx(np.asarray(rollout.reward).sum(axis=0)[~random].mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("make", [ix.GCL, ix.GANGCL])
+def test_random_paths_have_no_density(make):
+    with pytest.raises(ValueError, match="`explore` must be 0"):
+        make(explore=0.1)
+
+
+@pytest.mark.parametrize("explore", [-0.1, 1.0, np.nan])
+def test_some_episodes_are_the_policys(explore):
+    with pytest.raises(ValueError, match="explore"):
+        ix.AIRL(explore=explore)
+
+
+def test_a_potential_may_be_richer_than_the_reward():
+    estimator = ix.AIRL(over="s", shaped=True, width=4, depth=1, potential_width=8, potential_depth=2)
+    reward = estimator.begin_reward(Normaliser.of(STATES), ix.envs.Discrete(2), key=jr.key(0))
+    shapes = [[weight.shape for weight in part.network.weights] for part in (reward.base, reward.potential)]
+    assert shapes == [[(4, STATES), (1, 4)], [(8, STATES), (8, 8), (1, 8)]]
+    alike = ix.AIRL(over="s", shaped=True, width=4, depth=1).begin_reward(
+        Normaliser.of(STATES), ix.envs.Discrete(2), key=jr.key(0)
+    )
+    assert alike.potential.network.weights[0].shape == (4, STATES)

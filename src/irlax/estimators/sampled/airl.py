@@ -34,6 +34,10 @@ class AIRL(AbstractSampledIRL):
     fixed point f is the expert's soft advantage. With `shaped`, f = g + γh(s') − h(s); where dynamics are
     deterministic and decomposable, g over states is then the reward, up to a constant, and serves in other dynamics.
 
+    What demonstrations never show is extrapolated. A small g beside a rich h (`width`, `depth` against
+    `potential_width`, `potential_depth`, by default alike) leaves all that is particular to these dynamics to h, and
+    with `explore` the discriminator sees where the expert might have gone, and did not.
+
     The discriminator's steps are weighted by γᵗ, as the policy's are when it learns, or all alike, as published,
     without `discounted`. It learns from the episodes of the last `recent` rounds. `penalty` is the weight of ½E[f²],
     which falls to zero along the way, and keeps f from growing without bound while expert and policy never meet.
@@ -46,6 +50,8 @@ class AIRL(AbstractSampledIRL):
     penalty: float = 0.1
     width: int = 64
     depth: int = 2
+    potential_width: int | None = None
+    potential_depth: int | None = None
     normalise: bool = True
     rounds: int = 300
     episodes: int | None = None
@@ -53,6 +59,7 @@ class AIRL(AbstractSampledIRL):
     batch_size: int = 1024
     learning_rate: float = 2e-3
     recent: int = 2
+    explore: float = 0.0
     tol: float = 0.05
     patience: int = 20
     learns_reward: ClassVar[bool] = True
@@ -63,12 +70,18 @@ class AIRL(AbstractSampledIRL):
         refuse_second_entropy(self.learner)
         checks.count("batch_size", self.batch_size)
         checks.positive("penalty", self.penalty, zero=True)
+        for name, least in (("potential_width", 1), ("potential_depth", 0)):
+            if getattr(self, name) is not None:
+                checks.count(name, getattr(self, name), least)
 
     def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
         base_key, potential_key = jr.split(key)
-        size: Any = {"width": self.width, "depth": self.depth}
-        base = ObservedReward(normaliser, actions, over=self.over, **size, key=base_key)
-        return shaped(base, self.discount, **size, key=potential_key) if self.shaped else base
+        base = ObservedReward(normaliser, actions, over=self.over, width=self.width, depth=self.depth, key=base_key)
+        if not self.shaped:
+            return base
+        width = self.width if self.potential_width is None else self.potential_width
+        depth = self.depth if self.potential_depth is None else self.potential_depth
+        return shaped(base, self.discount, width=width, depth=depth, key=potential_key)
 
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:
         return None

@@ -76,6 +76,9 @@ class AbstractSampledIRL(eqx.Module):
     learning_rate: eqx.AbstractVar[float]
     #: How many rounds' episodes the reward learns from.
     recent: eqx.AbstractVar[int]
+    #: The share of episodes that begin with random actions. The reward takes them for the policy's, so that it falls
+    #: where the expert does not go; the policy comes to differ from the expert by about as much.
+    explore: eqx.AbstractVar[float]
     #: Stop when expert and policy have earned the same learned reward, within so many standard deviations of a
     #: step's, on average over the last `patience` rounds.
     tol: eqx.AbstractVar[float]
@@ -148,12 +151,15 @@ class AbstractSampledIRL(eqx.Module):
     ) -> tuple[State, Info]:
         """One round, given whole episodes [T, episodes] of the current policy; `rate` multiplies learning rates."""
         watch_key, reward_key, policy_key = jr.split(key, 3)
-        recent = state.recent.add(of_rollout(rollout, self.discount), state.policy)
-        info = self._watch(state, expert, recent, key=watch_key)
+        steps = of_rollout(rollout, self.discount)
+        # Episodes that begin at random show the reward where nobody goes, but are not what is asked how it fares.
+        own = jnp.logical_not(rollout.explored.any(axis=0))
+        recent = state.recent.add(steps, state.policy)
+        info = self._watch(state, expert, steps._replace(weight=steps.weight * own[:, None]), key=watch_key)
         reward, memory, learned = self._improve(state, expert, recent, rate=rate, key=reward_key)
         # The reward first: a policy is never paid by a reward that has not seen its episodes.
         agent, metrics = self.learner.learn(state.agent, rollout, reward, rate=rate, key=policy_key)
-        info = {"return": rollout.reward.sum(axis=0).mean(), **info, **learned, **metrics}
+        info = {"return": (own * rollout.reward.sum(axis=0)).sum() / own.sum(), **info, **learned, **metrics}
         return State(agent, reward, memory, recent, state.prepared, state.rounds + 1), info
 
     def fit(
@@ -213,10 +219,9 @@ class AbstractSampledIRL(eqx.Module):
         (weights, memory), info = jax.lax.scan(descend, (weights, state.memory), jr.split(key, self.updates))
         return eqx.combine(weights, rest), memory, jax.tree.map(jnp.mean, info)
 
-    def _watch(self, state: State, expert: Steps, recent: Recent, *, key: PRNGKeyArray) -> Info:
+    def _watch(self, state: State, expert: Steps, newest: Steps, *, key: PRNGKeyArray) -> Info:
         """How far apart expert and policy are, by what the present reward pays them; and the expert's likelihood."""
         expert_key, policy_key = jr.split(key)
-        newest = jax.tree.map(lambda array: array[0], recent.steps)
         theirs, ours = draw(expert.rows, (WATCHED,), key=expert_key), draw(newest.rows, (WATCHED,), key=policy_key)
         paid = [jax.vmap(state.reward)(*steps[:3]) for steps in (theirs, ours)]
         spread = jnp.sqrt(jnp.concatenate(paid).var() + 1e-12)
@@ -262,6 +267,15 @@ def check_settings(estimator: Any) -> None:
     checks.count("depth", estimator.depth, 0)
     checks.positive("learning_rate", estimator.learning_rate)
     checks.positive("tol", estimator.tol, zero=True)
+    if not 0 <= checks.positive("explore", estimator.explore, zero=True) < 1:
+        raise ValueError(
+            f"`explore` must lie in [0, 1), but is {estimator.explore}: some episodes must be the policy's."
+        )
+    if estimator.whole_episodes and estimator.explore:
+        raise ValueError(
+            f"{type(estimator).__name__} weighs whole paths by their density under the policy, which those with random "
+            f"actions lack: `explore` must be 0, but is {estimator.explore}. AIRL and SampledMCEIRL take it."
+        )
 
 
 def refuse_second_entropy(learner: Any) -> None:

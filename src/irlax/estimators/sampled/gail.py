@@ -49,6 +49,7 @@ class GAIL(AbstractSampledIRL):
     batch_size: int = 1024
     learning_rate: float = 1e-3
     recent: int = 1
+    explore: float = 0.0
     tol: float = 0.05
     patience: int = 20
     learns_reward: ClassVar[bool] = False

@@ -52,6 +52,7 @@ class GANGCL(AbstractSampledIRL):
     updates: int = 8
     learning_rate: float = 6e-3
     recent: int = 1
+    explore: float = 0.0
     tol: float = 0.05
     patience: int = 20
     learns_reward: ClassVar[bool] = True

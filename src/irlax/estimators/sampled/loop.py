@@ -133,7 +133,7 @@ def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any,
 
     def advance(state: State, number: int, rate: Any) -> tuple[State, Info]:
         collect_key, step_key = jr.split(key_of(number))
-        rollout, _ = runner.collect(state.policy, env.horizon, estimator.learner.explore, collect_key)
+        rollout, _ = runner.collect(state.policy, env.horizon, estimator.explore, collect_key)
         return _step(estimator, state, expert, rollout, rate=rate, key=step_key)
 
     return _Driver(begin, advance)
@@ -172,7 +172,7 @@ def _round(
 ) -> tuple[State, Info]:
     def advance(state: State, key: PRNGKeyArray) -> tuple[State, Info]:
         collect_key, step_key = jr.split(key)
-        num, explore = estimator.episodes_for(env.horizon), estimator.learner.explore
+        num, explore = estimator.episodes_for(env.horizon), estimator.explore
         rollout = whole_episodes(env, state.policy, num, explore=explore, key=collect_key)
         return estimator.step(state, expert, rollout, rate=rate, key=step_key)
 

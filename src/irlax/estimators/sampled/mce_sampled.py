@@ -46,6 +46,7 @@ class SampledMCEIRL(AbstractSampledIRL):
     batch_size: int = 4096
     learning_rate: float = 3e-3
     recent: int = 1
+    explore: float = 0.0
     tol: float = 0.05
     patience: int = 20
     learns_reward: ClassVar[bool] = True
