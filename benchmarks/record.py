@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -56,9 +57,13 @@ def spread(job: Callable[[Any], Any], work: Sequence[Any], workers: int) -> Iter
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
-    """The record as JSON, for people and for `git diff`."""
+    """The record as JSON, for people and for `git diff`: a line for each entry, and one for a list of numbers."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    text = re.sub(
+        r"\[[^][{}\"]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text
+    )
+    path.write_text(text + "\n")
 
 
 def _git(*arguments: str) -> str:

@@ -1,4 +1,7 @@
-"""PPO() and SAC(), as they come, on the five control problems of `envs.make`: returns of their stochastic policies.
+"""PPO and SAC on the five control problems of `envs.make`: returns of their stochastic policies.
+
+PPO takes 3,000,000 steps, SAC 150,000, of which half begin at random: with fewer, most seeds never see the goal of
+Acrobot. All else is as it comes.
 
 Settings were chosen on seeds split from key 0; those reported are split from key 100, and train side by side. All
 episodes have their full length: 500 steps of CartPole and Acrobot, 200 of Pendulum and MountainCar, 100 of the maze.
@@ -19,13 +22,12 @@ import jax
 import jax.random as jr
 import numpy as np
 import scipy.stats
-from benchmarks import record
+from benchmarks import figures, record
 
 import irlax as ix
-from irlax.report.plots import COLOURS, blank
 from irlax.rl import PPO, SAC
 
-LEARNERS = {"PPO": PPO(), "SAC": SAC()}
+LEARNERS = {"PPO": PPO(steps=3_000_000), "SAC": SAC(explore=0.5)}
 #: The mean return from which on a problem counts as solved: the usual ones, and for the maze a fifth short of the best
 #: return, about −14.5 on average over starts (dynamic programming on a grid of half strides).
 BARS = {"cartpole": 495.0, "pendulum": -200.0, "mountain-car": -110.0, "acrobot": -100.0, "point-maze": -17.4}
@@ -81,21 +83,12 @@ def curve(result: Any) -> dict[str, list[float]]:
     return points
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
+def drawn(rows: list[dict[str, Any]]) -> Any:
     """A panel for each problem."""
-    names = list(dict.fromkeys(row["problem"] for row in rows))
-    figure, axes = blank(len(names), width=3.4 * len(names))
-    for ax, name in zip(axes[0], names, strict=True):
-        for row in (row for row in rows if row["problem"] == name):
-            colour = COLOURS[list(LEARNERS).index(row["learner"])]
-            points = row["curve"]
-            ax.fill_between(points["steps"], points["low"], points["high"], color=colour, alpha=0.2, linewidth=0)
-            ax.plot(points["steps"], points["mean"], color=colour, linewidth=2, label=row["learner"])
-        ax.axhline(BARS[name], color="grey", linestyle=":", label="solved")
-        ax.set(title=name, xlabel="environment steps", ylabel="return", xscale="log")
-        ax.legend(frameon=False, fontsize=9)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    panels = {row["problem"]: {} for row in rows}
+    for row in rows:
+        panels[row["problem"]][row["learner"]] = row["curve"]
+    return figures.curves(panels, BARS, ylabel="return")
 
 
 def main() -> None:
@@ -127,7 +120,7 @@ def main() -> None:
         "interval": "95%, Student's t",
     }
     record.write(options.out, {**source, "settings": settings, "figures": rows})
-    draw(rows, options.figure)
+    figures.save(drawn(rows), options.figure)
     print(f"Wrote {options.out} and {options.figure}.", file=sys.stderr)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 import scipy.stats
-from benchmarks import record
+from benchmarks import figures, record
 
 import irlax as ix
 from irlax.reproduce.imitation import HELD_OUT_KEY, PROBLEMS, Yardsticks, fitted, interquartile_mean
@@ -93,6 +93,15 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def drawn(rows: list[dict[str, Any]], count: int) -> Any:
+    """Scores on the way, from so many demonstrations."""
+    panels = {problem: {} for problem in PROBLEMS}
+    for row in sorted(rows, key=lambda row: METHODS.index(row["method"])):
+        if row["demonstrations"] == count and row["curve"]:
+            panels[row["problem"]][row["method"]] = row["curve"]
+    return figures.curves(panels, dict.fromkeys(PROBLEMS, 1.0), ylabel="score")
+
+
 def _cell(row: dict[str, Any] | None) -> str:
     return "" if row is None else f"{row['score']:.2f} [{row['interval'][0]:.2f}, {row['interval'][1]:.2f}]"
 
@@ -104,6 +113,7 @@ def _job(work: tuple[str, str, argparse.Namespace]) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=record.RESULTS / "imitation.json")
+    parser.add_argument("--figure", type=Path, default=record.ROOT / "out" / "imitation.png", help="from 20 of them")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--problems", nargs="*", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--demos", nargs="*", type=int, choices=DEMOS, default=list(DEMOS))
@@ -118,6 +128,7 @@ def main() -> None:
     for rows in record.spread(_job, work, options.workers):
         found |= {_place(row): row for row in rows}
         record.write(options.out, {**source, "key": HELD_OUT_KEY, "figures": [found[k] for k in sorted(found)]})
+    figures.save(drawn(list(found.values()), max(DEMOS)), options.figure)
     print(table(list(found.values())))
 
 

@@ -27,9 +27,9 @@ class BehaviouralCloning(eqx.Module):
     by `steps` of Adam on batches of steps, the learning rate falling to zero, with decaying weights.
     """
 
-    steps: int = 2000
+    steps: int = 10_000
     batch_size: int = 256
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     decay: float = 1e-4
     width: int = 64
     depth: int = 2

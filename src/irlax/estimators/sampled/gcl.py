@@ -59,7 +59,8 @@ class GCL(AbstractSampledIRL):
     constant_rate: float = 0.0
     monotonic: float = 0.0
     least_share: float = 0.5
-    cloning: BehaviouralCloning = BehaviouralCloning()
+    #: Less exact than cloning for its own sake: a proposal had better be broad.
+    cloning: BehaviouralCloning = BehaviouralCloning(steps=2000, learning_rate=1e-3)
     penalty: float = 0.1
     width: int = 64
     depth: int = 2

@@ -1,0 +1,30 @@
+"""Pictures of what benchmarks found. Their data are in `results/`; the pictures themselves are not kept."""
+
+from pathlib import Path
+from typing import Any
+
+from irlax.report.plots import COLOURS, blank
+
+#: A curve: "steps" and "mean", with an interval from "low" to "high".
+Curve = dict[str, list[float]]
+
+
+def curves(panels: dict[str, dict[str, Curve]], bars: dict[str, float], *, ylabel: str) -> Any:
+    """A panel for each problem, a curve for each method, a dotted line at the problem's bar; legend in the first."""
+    figure, axes = blank(len(panels), width=3.4 * len(panels))
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    for ax, (title, panel) in zip(axes[0], panels.items(), strict=True):
+        for name, points in panel.items():
+            colour = COLOURS[names.index(name) % len(COLOURS)]
+            ax.fill_between(points["steps"], points["low"], points["high"], color=colour, alpha=0.2, linewidth=0)
+            ax.plot(points["steps"], points["mean"], color=colour, linewidth=2, label=name)
+        ax.axhline(bars[title], color="grey", linestyle=":")
+        ax.set(title=title, xlabel="environment steps", ylabel=ylabel, xscale="log")
+    axes[0][0].legend(frameon=False, fontsize=9, loc="lower right")
+    return figure
+
+
+def save(figure: Any, path: Path) -> None:
+    """As PNG."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
