@@ -17,8 +17,19 @@ here, there = ix.envs.make("point-maze"), ix.envs.make("point-maze", wall="right
 demos = ix.expert_demos("point-maze")
 learn_key, train_key, judge_key = jax.random.split(jax.random.key(0), 3)
 
-# g(s) + γh(s') − h(s): h takes what belongs to these dynamics, and g is what is left for others.
-airl = ix.AIRL(over="s", shaped=True, rounds=options.rounds, episodes=options.episodes)
+# g(s) + γh(s') − h(s): h is rich and takes what belongs to these dynamics; g is small, so as to extrapolate smoothly.
+# A fifth of the episodes begin at random: they show g something of the places where the demonstrator never was.
+airl = ix.AIRL(
+    over="s",
+    shaped=True,
+    width=16,
+    depth=1,
+    potential_width=64,
+    potential_depth=2,
+    explore=0.2,
+    rounds=options.rounds,
+    episodes=options.episodes,
+)
 fit = airl.fit(here, demos, key=learn_key)
 
 # The demonstrator's model, temperature 1, for the reward that was learned with it.
