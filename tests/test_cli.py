@@ -167,6 +167,7 @@ def test_grid_from_a_drawing_to_a_report(tmp_path):
 def test_demo_finds_the_truth_and_writes_a_report(tmp_path, monkeypatch):
     # A sixth of the rounds: enough to see that it learns.
     monkeypatch.setattr("irlax.demo.by_acting.ROUNDS", 10)
+    monkeypatch.setattr("irlax.demo.balancing.ROUNDS", 20)
     end = irlax("demo", "--out", tmp_path, "--json")
     record = json.loads(end.out)
     assert end.code == 0 and record["report"] == str(tmp_path / "report.html")
@@ -179,6 +180,9 @@ def test_demo_finds_the_truth_and_writes_a_report(tmp_path, monkeypatch):
     assert record["identifiability"]["shaped_reward_has_the_same_policy"]
     acting = record["acting"]
     assert acting["correlation"] > 0.4 and acting["return_mean"] > 0.6 * acting["demonstrated_return_mean"] > 0
+    balancing = record["balancing"]
+    assert balancing["demonstrated_return_mean"] == 500 and balancing["first_return_mean"] < 50
+    assert balancing["return_mean"] > 2 * balancing["first_return_mean"]
     text = (tmp_path / "report.html").read_text()
     assert text.count("<h2>") == len(SECTIONS) and text.count("<figure>") >= 6
 

@@ -5,7 +5,7 @@ To add one, write a file with a function that returns a `Section`, and add it to
 
 from collections.abc import Callable, Mapping
 
-from irlax.demo import by_acting, identifiability, reward_from_walks, risky_path
+from irlax.demo import balancing, by_acting, identifiability, reward_from_walks, risky_path
 from irlax.demo.section import Section
 from irlax.report import Page
 
@@ -17,6 +17,7 @@ SECTIONS: dict[str, Callable[[], Section]] = {
     "learning": reward_from_walks.section,
     "identifiability": identifiability.section,
     "acting": by_acting.section,
+    "balancing": balancing.section,
 }
 
 
