@@ -133,6 +133,17 @@ def test_a_fit_comes_back_from_disk_bit_for_bit(tmp_path):
     assert (back.status, back.settings, str(back.summary())) == (fit.status, fit.settings, str(fit.summary()))
 
 
+def test_a_bowl_and_its_rich_potential_are_saved(tmp_path):
+    _, env, demos = problem()
+    sizes = {"quadratic": True, "width": 4, "potential_width": 8, "potential_depth": 1}
+    estimator = dataclasses.replace(AIRL, over="s", shaped=True, rounds=1, **sizes)
+    fit = estimator.fit(env, demos, key=jr.key(0), shown=False)
+    back = ix.load(fit.save(tmp_path / "fit"))
+    for here, there in [(0, 1), (1, 2), (2, 2)]:
+        step = jnp.eye(STATES)[here], jnp.int32(0), jnp.eye(STATES)[there]
+        assert back.learned(*step) == fit.learned(*step) and back.reward(*step) == fit.reward(*step) <= 0
+
+
 def test_rewards_over_actions_are_not_transferred():
     with pytest.raises(ValueError, match="over='s'"):
         _ = airl_fits()[0].transferable_reward

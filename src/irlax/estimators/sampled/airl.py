@@ -34,9 +34,10 @@ class AIRL(AbstractSampledIRL):
     fixed point f is the expert's soft advantage. With `shaped`, f = g + γh(s') − h(s); where dynamics are
     deterministic and decomposable, g over states is then the reward, up to a constant, and serves in other dynamics.
 
-    What demonstrations never show is extrapolated. A small g beside a rich h (`width`, `depth` against
-    `potential_width`, `potential_depth`, by default alike) leaves all that is particular to these dynamics to h, and
-    with `explore` the discriminator sees where the expert might have gone, and did not.
+    What demonstrations never show is extrapolated. A simple g beside a rich h leaves what is particular to these
+    dynamics to h: `quadratic` is minus the squared norm of the outputs, with `depth=0` a bowl about one place, and the
+    potential's size is its own (`potential_width`, `potential_depth`; by default the reward's). With `explore` the
+    discriminator also sees where the expert might have gone, and did not.
 
     The discriminator's steps are weighted by γᵗ, as the policy's are when it learns, or all alike, as published,
     without `discounted`. It learns from the episodes of the last `recent` rounds. `penalty` is the weight of ½E[f²],
@@ -46,6 +47,7 @@ class AIRL(AbstractSampledIRL):
     learner: AbstractLearner = PPO(temperature=1.0, explore=0.0)
     over: Over = "sa"
     shaped: bool = False
+    quadratic: bool = False
     discounted: bool = True
     penalty: float = 0.1
     width: int = 64
@@ -76,7 +78,8 @@ class AIRL(AbstractSampledIRL):
 
     def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
         base_key, potential_key = jr.split(key)
-        base = ObservedReward(normaliser, actions, over=self.over, width=self.width, depth=self.depth, key=base_key)
+        size: Any = {"width": self.width, "depth": self.depth}
+        base = ObservedReward(normaliser, actions, over=self.over, quadratic=self.quadratic, **size, key=base_key)
         if not self.shaped:
             return base
         width = self.width if self.potential_width is None else self.potential_width

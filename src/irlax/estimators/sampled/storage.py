@@ -120,6 +120,7 @@ def _header(reward: Any) -> dict[str, Any]:
             f"yourself: nothing that runs code is ever read from a file."
         )
     actions = base.actions
+    potential = reward.potential if isinstance(reward, ShapedObservedReward) else base
     return {
         "format": FORMAT,
         "observation_size": len(base.normaliser.mean),
@@ -129,27 +130,27 @@ def _header(reward: Any) -> dict[str, Any]:
         "quadratic": base.quadratic,
         "width": base.width,
         "depth": len(base.network.weights) - 1,
+        "potential_width": potential.width,
+        "potential_depth": len(potential.network.weights) - 1,
         "discount": reward.discount if isinstance(reward, ShapedObservedReward) else None,
     }
 
 
 def _skeleton(header: dict[str, Any], path: Path) -> Any:
-    sizes = {name: field(header, name, int) for name in ("observation_size", "width", "depth")}
+    observation_size = field(header, "observation_size", int)
+    shape, potential_shape = (
+        {name: field(header, part + name, int) for name in ("width", "depth")} for part in ("", "potential_")
+    )
     num = field(header, "actions", int, type(None))
     size = num if num is not None else field(header, "action_size", int)
     # The arrays of the file cannot be larger than the file.
-    if min(*sizes.values(), size) < 0 or sizes["width"] ** 2 * max(sizes["depth"] - 1, 0) > path.stat().st_size:
+    most = max(some["width"] ** 2 * max(some["depth"] - 1, 0) for some in (shape, potential_shape))
+    least = min(observation_size, size, *shape.values(), *potential_shape.values())
+    if least < 0 or most > path.stat().st_size:
         raise ValueError("Its header does not fit its size.")
     over = checks.one_of("over", field(header, "over", str), ("s", "sa", "sas"))
     discount = records.number_or_none(header, "discount")
     actions = Discrete(num) if num is not None else Box(jnp.zeros(size), jnp.ones(size))
-    shape: Any = {"width": sizes["width"], "depth": sizes["depth"]}
-    base = ObservedReward(
-        Normaliser.of(sizes["observation_size"]),
-        actions,
-        over=over,
-        quadratic=field(header, "quadratic", bool),
-        **shape,
-        key=jr.key(0),
-    )
-    return base if discount is None else shaped(base, discount, **shape, key=jr.key(0))
+    kind: Any = {"over": over, "quadratic": field(header, "quadratic", bool)}
+    base = ObservedReward(Normaliser.of(observation_size), actions, **kind, **shape, key=jr.key(0))
+    return base if discount is None else shaped(base, discount, **potential_shape, key=jr.key(0))
