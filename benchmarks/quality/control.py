@@ -1,7 +1,8 @@
 """PPO and SAC on the five control problems of `envs.make`: returns of their stochastic policies.
 
-PPO takes 3,000,000 steps, SAC 150,000, of which half begin at random: with fewer, most seeds never see the goal of
-Acrobot. All else is as it comes.
+Both are as they come, 2,000,000 steps of PPO and 150,000 of SAC, with two exceptions, which were found on seeds split
+from key 0: PPO takes 3,000,000 steps in MountainCar, where 2,000,000 end at −110.8 (median), and half of SAC's episodes
+in Acrobot begin at random, since with a tenth three of five seeds never saw the goal.
 
 Settings were chosen on seeds split from key 0; those reported are split from key 100, and train side by side. All
 episodes have their full length: 500 steps of CartPole and Acrobot, 200 of Pendulum and MountainCar, 100 of the maze.
@@ -27,7 +28,8 @@ from benchmarks import figures, record
 import irlax as ix
 from irlax.rl import PPO, SAC
 
-LEARNERS = {"PPO": PPO(steps=3_000_000), "SAC": SAC(explore=0.5)}
+LEARNERS = {"PPO": PPO(), "SAC": SAC()}
+EXCEPTIONS = {("PPO", "mountain-car"): PPO(steps=3_000_000), ("SAC", "acrobot"): SAC(explore=0.5)}
 #: The mean return from which on a problem counts as solved: the usual ones, and for the maze a fifth short of the best
 #: return, about −14.5 on average over starts (dynamic programming on a grid of half strides).
 BARS = {"cartpole": 495.0, "pendulum": -200.0, "mountain-car": -110.0, "acrobot": -100.0, "point-maze": -17.4}
@@ -42,7 +44,7 @@ def _trained(work: tuple[Any, ...]) -> dict[str, Any]:
 
 def trained(learner: str, name: str, seeds: int, steps: int | None) -> dict[str, Any]:
     """One learner on one problem, all seeds side by side."""
-    env, settings = ix.envs.make(name), LEARNERS[learner]
+    env, settings = ix.envs.make(name), EXCEPTIONS.get((learner, name), LEARNERS[learner])
     began = time.perf_counter()
     result = settings.train(env, key=jr.key(HELD_OUT_KEY), seeds=seeds, steps=steps, shown=False)
     seconds = time.perf_counter() - began
