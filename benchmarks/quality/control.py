@@ -1,8 +1,8 @@
 """PPO and SAC on the five control problems of `envs.make`: returns of their stochastic policies.
 
 Both are as they come, 2,000,000 steps of PPO and 150,000 of SAC, with two exceptions, made after a first run on the
-reported seeds: PPO takes 3,000,000 steps in MountainCar, where after 2,000,000 the median return was −110.8, and half of
-SAC's episodes in Acrobot begin at random, since with a tenth of them three of five seeds never learned of the goal.
+reported seeds: PPO takes 3,000,000 steps in MountainCar, where after 2,000,000 the median return was −110.8, and half
+of SAC's episodes in Acrobot begin at random, since with a tenth three of five seeds never learned of the goal.
 
 Settings were chosen on seeds split from key 0; those reported are split from key 100, and train side by side. All
 episodes have their full length: 500 steps of CartPole and Acrobot, 200 of Pendulum and MountainCar, 100 of the maze.
