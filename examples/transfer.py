@@ -17,13 +17,14 @@ here, there = ix.envs.make("point-maze"), ix.envs.make("point-maze", wall="right
 demos = ix.expert_demos("point-maze")
 learn_key, train_key, judge_key = jax.random.split(jax.random.key(0), 3)
 
-# g(s) + γh(s') − h(s): h is rich and takes what belongs to these dynamics; g is small, so as to extrapolate smoothly.
-# A fifth of the episodes begin at random: they show g something of the places where the demonstrator never was.
+# g(s) + γh(s') − h(s): h is rich and takes what belongs to these dynamics; g is a bowl, minus a squared distance that is
+# learned, which extrapolates well in a room. A fifth of the episodes begin at random and show where nobody else goes.
 airl = ix.AIRL(
     over="s",
+    quadratic=True,
+    width=8,
+    depth=0,
     shaped=True,
-    width=16,
-    depth=1,
     potential_width=64,
     potential_depth=2,
     explore=0.2,
@@ -32,8 +33,9 @@ airl = ix.AIRL(
 )
 fit = airl.fit(here, demos, key=learn_key)
 
-# The demonstrator's model, temperature 1, for the reward that was learned with it.
-moved = ix.rl.PPO(temperature=1.0).train(there, reward=fit.transferable_reward, steps=options.steps, key=train_key)
+# The demonstrator's model, temperature 1, for the reward that was learned with it; many begin at random here, too.
+learner = ix.rl.PPO(temperature=1.0, explore=0.3)
+moved = learner.train(there, reward=fit.transferable_reward, steps=options.steps, key=train_key)
 
 # The mazes are mirror images: what was demonstrated in one could be had in the other.
 print(f"{'demonstrations':50} {demos.returns.mean():8.1f}")

@@ -55,8 +55,9 @@ PUBLISHED = {
     "GAIL, its policy": -29.9,
     TRUTH: -8.45,
 }
-#: The demonstrator's model, temperature 1, for rewards that were learned with it; an expert's for the true one.
-LEARNER, EXPERT = PPO(temperature=1.0), PPO()
+#: The demonstrator's model, temperature 1, for rewards that were learned with it; an expert's for the true one. Many
+#: begin at random, so that nobody stays below the wall for not having seen what is above.
+LEARNER, EXPERT = PPO(temperature=1.0, explore=0.3), PPO()
 #: What `irlax reproduce` fits; the benchmark `transfer` does more of it.
 SHOWN = ("AIRL, states", "AIRL, states and actions", "GAIL, its policy")
 SEEDS = 3
