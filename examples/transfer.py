@@ -17,8 +17,8 @@ here, there = ix.envs.make("point-maze"), ix.envs.make("point-maze", wall="right
 demos = ix.expert_demos("point-maze")
 learn_key, train_key, judge_key = jax.random.split(jax.random.key(0), 3)
 
-# g(s) + γh(s') − h(s): h is rich and takes what belongs to these dynamics; g is a bowl, minus a squared distance that is
-# learned, which extrapolates well in a room. A fifth of the episodes begin at random and show where nobody else goes.
+# g(s) + γh(s') − h(s): h is rich and takes what belongs to these dynamics; g is a bowl, minus a squared distance that
+# is learned, which extrapolates well in a room. A fifth of the episodes begin at random, and show where nobody goes.
 airl = ix.AIRL(
     over="s",
     quadratic=True,

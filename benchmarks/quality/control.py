@@ -61,6 +61,8 @@ def trained(learner: str, name: str, seeds: int, steps: int | None) -> dict[str,
         "seconds": round(seconds, 1),
         "steps_a_second": round(taken * seeds / seconds),
         "curve": curve(result),
+        "device": jax.devices()[0].device_kind,
+        "commit": record.commit(),
     }
 
 
@@ -106,7 +108,6 @@ def main() -> None:
     if options.seeds < 2:
         parser.error("--seeds must be at least 2: an interval needs two seeds.")
     source = record.provenance("benchmarks.quality.control", "irlax", "jax")
-    source["machine"]["device"] = jax.devices()[0].platform
     names = options.only or list(BARS)
     work = [(learner, name, options.seeds, options.steps) for name in names for learner in options.learners]
     rows = []
