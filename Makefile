@@ -36,7 +36,7 @@ unit: setup
 # The site, in out/site, with warnings as errors: `--quiet` would hide them from `--strict`. With its search it is served
 # by `python -m http.server -d out/site`.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
 # all is well, "--long" for everything.

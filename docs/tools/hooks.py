@@ -1,14 +1,17 @@
-"""What MkDocs does for us beyond Markdown: mathematics as MathML, and the benchmarks' raw data beside their page.
+"""What MkDocs does for us beyond Markdown: mathematics as MathML, and the benchmarks' data and curves on their page.
 
 Arithmatex marks mathematics in pages and docstrings alike; here it becomes MathML, which browsers draw themselves. So
 the site needs no script for it, and nothing from the network.
 """
 
 import html
+import io
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+from benchmarks.quality import control, imitation
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
@@ -28,7 +31,20 @@ def on_files(files: Any, /, *, config: Any) -> Any:
     """Add the raw results, so that every figure on the site can be looked up on the site."""
     for path in sorted((ROOT / RESULTS).glob("*.json")):
         files.append(File.generated(config, f"{RESULTS}/{path.name}", abs_src_path=str(path)))
+    for name, draw in (("imitation", _imitation), ("control", control.drawn)):
+        rows = json.loads((ROOT / RESULTS / f"{name}.json").read_text())["figures"]
+        files.append(File.generated(config, f"{RESULTS}/{name}.png", content=_png(draw(rows))))
     return files
+
+
+def _imitation(rows: list[dict[str, Any]]) -> Any:
+    return imitation.drawn(rows, max(imitation.DEMOS))
+
+
+def _png(figure: Any) -> bytes:
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110)
+    return picture.getvalue()
 
 
 def _mathml(found: re.Match[str]) -> str:
