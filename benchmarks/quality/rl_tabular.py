@@ -27,7 +27,7 @@ DISCOUNT = 0.9
 VISITED = 0.01
 STEPS = {"PPO": 4_000_000, "SAC": 1_200_000}
 #: Half of the episodes begin at random, since the goal of the cliff is far from where a soft-optimal walker strolls.
-#: Most steps of a random walk there are spent after the fall, so SAC takes more of them for each of its updates, and its
+#: Most steps of a random walk there are spent after the fall, so SAC takes more of them for each of its updates. Its
 #: rates are low: with the default ones what is left at the end is noise of the critics, .07 on the cliff.
 LEARNERS = {
     "PPO": PPO(temperature=1.0, discount=DISCOUNT, explore=0.5, gae=0.8),
