@@ -1,0 +1,48 @@
+"""Every `irlax` command in a fence of the README or of the documentation runs as printed, in its page's order.
+
+Long ones are given options that make them short. What a page takes for granted is written beforehand.
+"""
+
+import re
+import shlex
+
+import pytest
+from docs.tools.pages import ROOT
+
+from irlax.demos import expert_demos, write_demos
+from tests.command_line import irlax, small_files
+
+#: What makes a command short, by how it begins.
+SHORTER = {
+    "fit cartpole": ("--set", "rounds=1", "--set", "episodes=2", "--set", "updates=1"),
+    "expert train": ("--steps", "4096"),
+}
+#: Run elsewhere: by tests/reproduce, without what takes minutes or data.
+ELSEWHERE = ("irlax reproduce",)
+FENCE = re.compile(r"^```.*?\n(.*?)^```", re.M | re.S)
+
+
+def commands(page):
+    """The commands of a page, without prompts and comments."""
+    lines = [line.removeprefix("$ ") for fence in FENCE.findall(page.read_text()) for line in fence.splitlines()]
+    return [line.split("  #")[0].strip() for line in lines if line.startswith("irlax ")]
+
+
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if commands(page)]
+
+
+def test_there_are_commands_to_run():
+    assert sum(len(commands(page)) for page in PAGES) >= 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_run_as_printed(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (small_files(tmp_path) / "features.npy").rename("f.npy")
+    write_demos("demos.npz", expert_demos("cartpole").select(range(2)))
+    for command in commands(page):
+        if command.startswith(ELSEWHERE):
+            continue
+        words = shlex.split(command)[1:]
+        end = irlax(*words, *SHORTER.get(" ".join(words[:2]), ()))
+        assert end.code == 0, f"{command}\n{end.err}"
