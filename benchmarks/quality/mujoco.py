@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="*", choices=list(PROBLEMS), default=list(PROBLEMS))
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=150)
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     source = record.provenance("benchmarks.quality.mujoco", "irlax", "jax", "gymnasium", "mujoco")
