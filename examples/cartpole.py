@@ -19,8 +19,9 @@ demos = ix.expert_demos("cartpole")
 print(f"demonstrations: {demos.num_episodes}, true return {demos.returns.mean():.0f}")
 
 for method in options.methods:
-    # Cloning does not act, and so has no rounds.
-    settings = {} if method == "BehaviouralCloning" else {"rounds": options.rounds, "episodes": options.episodes}
+    # Cloning does not act, and so has no rounds. Rewards that learn from several rounds at once swing less.
+    acting = {"rounds": options.rounds, "episodes": options.episodes, "recent": 3}
+    settings = {} if method == "BehaviouralCloning" else acting
     fit = getattr(ix, method)(**settings).fit(env, demos, key=jax.random.key(0))
     returns = ix.evaluate(env, fit.policy, num=100, key=jax.random.key(1))
     last = "" if fit.reward is None else f", gap {fit.history['gap'][-1]:+.2f} after {fit.iterations} rounds"

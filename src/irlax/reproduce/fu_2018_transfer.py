@@ -145,7 +145,7 @@ RESULT = Result(
     title="Rewards of states serve with the wall of a maze moved; others do not",
     source="J. Fu, K. Luo and S. Levine (2018), Learning Robust Rewards with Adversarial Inverse Reinforcement "
     "Learning, ICLR, Table 1.",
-    takes="half an hour",
+    takes="10 min",
     lines=_lines,
     notes=(
         "The published returns are of another maze, learner and horizon, where the true reward earns −8.45: what "

@@ -219,6 +219,12 @@ def test_exploring_shows_the_reward_where_nobody_goes():
     assert out[0.5] < -0.5 < -0.2 < out[0.0]
 
 
+@pytest.mark.parametrize(("gaps", "closed"), [([0.2, -0.2, 0.1, -0.1], True), ([0.8, -0.8, 0.7, -0.7], False)])
+def test_swinging_from_side_to_side_is_not_convergence(gaps, closed):
+    estimator = ix.SampledMCEIRL(tol=0.05, patience=4)
+    assert loop._closed(estimator, [{"gap": gap} for gap in (1.0, *gaps)]).tolist() == [closed]
+
+
 def test_random_episodes_are_not_what_is_reported():
     _, env, demos = problem()
     estimator = dataclasses.replace(AIRL, explore=0.5)

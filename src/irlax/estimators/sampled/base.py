@@ -80,7 +80,7 @@ class AbstractSampledIRL(eqx.Module):
     #: where the expert does not go; the policy comes to differ from the expert by about as much.
     explore: eqx.AbstractVar[float]
     #: Stop when expert and policy have earned the same learned reward, within so many standard deviations of a
-    #: step's, on average over the last `patience` rounds.
+    #: step's, on average over the last `patience` rounds, and within ten times as many in each of them.
     tol: eqx.AbstractVar[float]
     patience: eqx.AbstractVar[int]
     #: Whether what is learned is a reward, or only tells expert and policy apart.

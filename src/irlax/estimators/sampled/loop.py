@@ -26,6 +26,9 @@ from irlax.rl.host import HostRunner
 from irlax.rl.rollout import Transition, begin, collect
 from irlax.typing import Array, Key, PRNGKeyArray
 
+#: How far a single round may be from even, in units of what the mean may be, for a fit to stop.
+SWING = 10
+
 
 class Options(NamedTuple):
     """The arguments of `fit` that do not change what is learned."""
@@ -207,7 +210,9 @@ def _closed(estimator: AbstractSampledIRL, lines: list[dict[str, Any]]) -> np.nd
     """Whether expert and policy have earned the same of late, for each fit."""
     gaps = np.array([line["gap"] for line in lines[-estimator.patience :]])
     enough = len(gaps) == estimator.patience
-    return np.atleast_1d(enough & (np.abs(gaps.mean(axis=0)) < estimator.tol))
+    # A game that swings from side to side is even on average, too.
+    steady = np.abs(gaps).max(axis=0) < SWING * estimator.tol
+    return np.atleast_1d(enough & steady & (np.abs(gaps.mean(axis=0)) < estimator.tol))
 
 
 def _results(
