@@ -11,9 +11,12 @@ Curve = dict[str, list[float]]
 
 def curves(panels: dict[str, dict[str, Curve]], bars: dict[str, float], *, ylabel: str) -> Any:
     """A panel for each problem, a curve for each method, a dotted line at the problem's bar; legend in the first."""
-    figure, axes = blank(len(panels), width=3.4 * len(panels))
+    columns = min(3, len(panels))
+    figure, axes = blank(columns, rows=-(-len(panels) // columns), width=3.4 * columns, height=2.7)
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
-    for ax, (title, panel) in zip(axes[0], panels.items(), strict=True):
+    for ax in axes.ravel()[len(panels) :]:
+        ax.set_axis_off()
+    for ax, (title, panel) in zip(axes.ravel(), panels.items(), strict=False):
         for name, points in panel.items():
             colour = COLOURS[names.index(name) % len(COLOURS)]
             ax.fill_between(points["steps"], points["low"], points["high"], color=colour, alpha=0.2, linewidth=0)
