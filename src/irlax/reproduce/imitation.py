@@ -87,7 +87,7 @@ RESULT = Result(
     source="J. Ho and S. Ermon (2016), Generative Adversarial Imitation Learning, NeurIPS, Figure 1, and J. Fu, K. Luo "
     "and S. Levine (2018), Learning Robust Rewards with Adversarial Inverse Reinforcement Learning, ICLR, Table 2: the "
     "claim that few demonstrations suffice.",
-    takes="half an hour",
+    takes="20 min",
     lines=_lines,
     notes=(
         "A score is (return − random actions') / (expert's − random actions'): the interquartile mean over 3 seeds, "
