@@ -17,14 +17,21 @@ def description(fit: TabularFit | MixtureFit | SampledFit) -> dict[str, Any]:
     return _mixture(fit) if isinstance(fit, MixtureFit) else _tabular(fit)
 
 
-def _tabular(fit: TabularFit) -> dict[str, Any]:
-    certificate = {} if fit.certificate is None else vars(fit.certificate)
+def _ending(fit: Any) -> dict[str, Any]:
+    """What was asked for, and how it ended: the same for every fit."""
     return {
         "method": fit.method,
         "status": fit.status.name.lower(),
         "converged": fit.converged,
         "message": fit.status.value,
         "settings": {name: plain(value) for name, value in fit.settings},
+    }
+
+
+def _tabular(fit: TabularFit) -> dict[str, Any]:
+    certificate = {} if fit.certificate is None else vars(fit.certificate)
+    return {
+        **_ending(fit),
         "reward": type(fit.reward).__name__,
         "parameters": _parameters(fit),
         "num_states": fit.mdp.num_states,
@@ -97,11 +104,7 @@ def _mixture(fit: MixtureFit) -> dict[str, Any]:
 def _sampled(fit: SampledFit) -> dict[str, Any]:
     shown = fit.demos.returns if fit.demos.rewards is not None else None
     return {
-        "method": fit.method,
-        "status": fit.status.name.lower(),
-        "converged": fit.converged,
-        "message": fit.status.value,
-        "settings": {name: plain(value) for name, value in fit.settings},
+        **_ending(fit),
         "reward": None if fit.reward is None else type(fit.reward).__name__,
         "environment": fit.environment,
         "episodes": fit.num_episodes,
