@@ -18,7 +18,7 @@ import scipy.stats
 from benchmarks import figures, record
 
 import irlax as ix
-from irlax.reproduce.imitation import HELD_OUT_KEY, PROBLEMS, Yardsticks, fitted, interquartile_mean
+from irlax.reproduce.imitation import HELD_OUT_KEY, PROBLEMS, SHOWN, Yardsticks, fitted, interquartile_mean
 
 METHODS = ("AIRL", "SampledMCEIRL", "GCL", "GANGCL", "GAIL", "BehaviouralCloning")
 DEMOS = (1, 5, 20)
@@ -27,7 +27,7 @@ MODULE = "benchmarks.quality.imitation"
 
 def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """One estimator on one problem, from each number of demonstrations."""
-    env, everything = ix.envs.make(problem), ix.expert_demos(problem)
+    env, everything = ix.envs.make(problem, **SHOWN), ix.expert_demos(problem, **SHOWN)
     settings = {} if options.rounds is None or method == "BehaviouralCloning" else {"rounds": options.rounds}
     estimator = getattr(ix, method)(**settings)
     yardsticks = Yardsticks.of(env, float(everything.returns.mean()))

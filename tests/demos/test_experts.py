@@ -91,3 +91,22 @@ def test_the_experts_that_ship_are_as_good_as_their_table_says(name):
     numbers = demos.returns.mean(), demos.returns.std(), demos.returns.min()
     assert stated.groups() == tuple(f"{number:.1f}" for number in numbers)
     assert (experts._FOLDER / f"{name}.npz").stat().st_size < 400_000
+
+
+@pytest.mark.parametrize("name", [*SIMULATORS, "point-maze"])
+def test_experts_are_shown_as_the_environment_shows_what_follows_the_end(name):
+    demos, env = expert_demos(name, after_end="absorbing"), envs.make(name, after_end="absorbing")
+    envs.check_demos(env, demos)
+    assert isinstance(env, envs.Absorbing) == (name in ("cartpole", "mountain-car", "acrobot"))
+    still = expert_demos(name)
+    assert (demos.returns == still.returns).all() and (demos.lengths == env.horizon).all()
+    if name in ("mountain-car", "acrobot"):
+        # They pay −1 a step until the goal; the step that reaches it is free in Acrobot.
+        over = np.arange(env.horizon) >= (name == "acrobot") - demos.returns[:, None]
+        assert (demos.observations[:, -1].reshape(20, -1) == over).all()
+        assert not demos.observations[over.ravel(), :-1].any()
+
+
+def test_what_follows_the_end_is_one_of_two(as_a_user):
+    with pytest.raises(ValueError, match="`after_end` must be one of.*absorbing"):
+        expert_demos("acrobot", after_end="reset")

@@ -20,6 +20,7 @@ from irlax.envs import (
     collect,
     refuse_variable_length,
 )
+from irlax.envs.absorbing import cut_where_still
 from tests.envs.policies import Always, Uniform
 
 HORIZON = 40
@@ -74,6 +75,16 @@ def test_truncated_episodes_are_not_carried_on(terminating):
     cut = dataclasses.replace(inner, terminated=np.zeros(5, bool))
     padded = Absorbing(env).pad(cut, key=jr.key(0))
     assert (padded.lengths == inner.lengths).all() and not padded.observations[:, -1].any()
+
+
+def test_demonstrations_that_stand_still_are_cut_where_they_ended(terminating):
+    """What `FixedHorizon` shows, cut, is what the environment inside shows; what never fell is whole."""
+    env, inner = terminating
+    cut = cut_where_still(collect(FixedHorizon(env), Uniform(env.actions), 5, jr.key(0)))
+    for name in ("observations", "next_observations", "rewards", "actions", "terminated", "offsets"):
+        np.testing.assert_array_equal(getattr(cut, name), getattr(inner, name), err_msg=name)
+    swings = collect(Pendulum(horizon=HORIZON), Uniform(Pendulum().actions), 2, jr.key(0))
+    assert (cut_where_still(swings).lengths == HORIZON).all() and not cut_where_still(swings).terminated.any()
 
 
 def test_variable_lengths_are_refused_with_the_reason_and_both_cures(terminating):

@@ -47,7 +47,10 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
     env = made(name, 1, options)
     if name.startswith("gymnasium:") and not isinstance(estimator, BehaviouralCloning):
         env = made(name, estimator.episodes_for(env.horizon), options)
-    seen = expert_demos(name) if str(demos) == EXPERT else read_demos(demos, **names)
+    if str(demos) == EXPERT:
+        seen = expert_demos(name, **{key: value for key, value in options.items() if key == "after_end"})
+    else:
+        seen = read_demos(demos, **names)
     envs.check_demos(env, seen)
     if not isinstance(estimator, BehaviouralCloning):
         _check_length(name, env, seen)

@@ -3,16 +3,18 @@
 import difflib
 from pathlib import Path
 
+import jax.random as jr
+
 from irlax.demos import npz
 from irlax.demos.demonstrations import Demonstrations
 
 _FOLDER = Path(__file__).parents[1] / "data" / "experts"
 
 
-def expert_demos(name: str) -> Demonstrations:
-    """Demonstrations of an expert in the environment `envs.make(name)`, with observations and true rewards.
+def expert_demos(name: str, *, after_end: str = "fixed-horizon") -> Demonstrations:
+    """Demonstrations of an expert in the environment `envs.make(name, after_end=after_end)`.
 
-    `returns` says how good it is.
+    They have observations and true rewards; `returns` says how good the expert is.
     """
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of an environment, but is a {type(name).__name__}.")
@@ -24,4 +26,10 @@ def expert_demos(name: str) -> Demonstrations:
             f"No expert demonstrations ship for {name!r}. {hint}There are {', '.join(there) or 'none at all'}. Make "
             f"your own: `envs.collect(env, policy, num=..., key=key)`."
         )
-    return npz.load(_FOLDER / f"{name}.npz")
+    demos = npz.load(_FOLDER / f"{name}.npz")
+    # Environments know demonstrations, not the other way round, but for this one question.
+    from irlax.envs import Absorbing, make
+    from irlax.envs.absorbing import cut_where_still
+
+    env = make(name, after_end=after_end)
+    return env.pad(cut_where_still(demos), key=jr.key(0)) if isinstance(env, Absorbing) else demos

@@ -102,7 +102,9 @@ class FixedHorizon(AbstractEnding):
     """After the end the environment stands still: its last observation is shown, and pays 0, up to the horizon.
 
     Enough where an observation tells that the problem has ended, as at the goal of MountainCar; else two states
-    look the same of which only one is the end, and `Absorbing` is right.
+    look the same of which only one is the end, and `Absorbing` is right. It is also better to learn a reward from: here
+    a demonstration weighs most in the one state in which it stands still, and what learns from a few can tell those
+    states from all others by heart.
     """
 
     env: AbstractEnvironment
@@ -142,6 +144,31 @@ class Absorbing(AbstractEnding):
         observation = jnp.asarray(observation)
         indicator = jnp.asarray(ended, observation.dtype)[..., None]
         return jnp.concatenate([observation * (1 - indicator), indicator], axis=-1)
+
+
+def cut_where_still(demos: Demonstrations) -> Demonstrations:
+    """Demonstrations in a `FixedHorizon`, cut where they begin to stand still: terminated there.
+
+    For `pad` of an `Absorbing` environment. Standing still is to see one observation, to the last digit, until the
+    last step; so this is for observations that are real numbers, of which no two are equal by chance.
+    """
+    before, after = _observations(demos)
+    still = (before == after).all(axis=1)
+    # Steps up to the last that moved; at least one, for an episode that was over before it began.
+    last = np.maximum.reduceat(np.where(still, -1, np.arange(demos.num_steps)), demos.offsets[:-1])
+    lengths = np.maximum(last + 1 - demos.offsets[:-1], 1)
+    kept = np.arange(demos.num_steps) < (demos.offsets[:-1] + lengths)[demos.episode]
+    return from_rows(
+        None,
+        demos.actions[kept],
+        lengths,
+        terminated=demos.terminated | (lengths < demos.lengths),
+        weights=demos.weights,
+        labels=demos.labels,
+        observations=before[kept],
+        next_observations=after[kept],
+        rewards=None if demos.rewards is None else demos.rewards[kept],
+    )
 
 
 def refuse_variable_length(env: Any, demos: Demonstrations) -> None:

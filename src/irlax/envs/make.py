@@ -4,7 +4,8 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from irlax.envs.absorbing import FixedHorizon
+from irlax import checks
+from irlax.envs.absorbing import Absorbing, FixedHorizon
 from irlax.envs.acrobot import Acrobot
 from irlax.envs.adapters import Brax, Gymnax
 from irlax.envs.base import AbstractEnvironment
@@ -24,11 +25,12 @@ from irlax.envs.two_state_cycle import TwoStateCycle
 _TABULAR_HORIZON = 100
 _ROOM = ("S....", ".....", "..X..", ".....", "....G")
 
+_AFTER_END = {"fixed-horizon": FixedHorizon, "absorbing": Absorbing}
 _CONTINUOUS: dict[str, Callable[..., AbstractEnvironment]] = {
-    "cartpole": lambda **options: FixedHorizon(CartPole(**options)),
+    "cartpole": CartPole,
     "pendulum": Pendulum,
-    "mountain-car": lambda **options: FixedHorizon(MountainCar(**options)),
-    "acrobot": lambda **options: FixedHorizon(Acrobot(**options)),
+    "mountain-car": MountainCar,
+    "acrobot": Acrobot,
     "point-maze": PointMaze,
 }
 _TABULAR: dict[str, Callable[..., Any]] = {
@@ -54,6 +56,10 @@ def make(name: str, **options: Any) -> AbstractEnvironment | GymnasiumEnvironmen
     "cartpole", "pendulum", "mountain-car", "acrobot", "point-maze"; "risky-path", "gridworld", "cliff",
     "two-state-cycle", "random-mdp", "objectworld" (see `Tabular`); "gymnasium:ID", "gymnax:NAME", "brax:NAME" for
     those of other libraries, which end as they end there. Options go to the environment's class.
+
+    What follows the end of the first five, where they have one, is said by `after_end`: "fixed-horizon" stands still
+    (see `FixedHorizon`), "absorbing" shows one state for every end (see `Absorbing`), which is better to learn a
+    reward from. `expert_demos` takes the same option.
     """
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of an environment, but is a {type(name).__name__}.")
@@ -61,7 +67,7 @@ def make(name: str, **options: Any) -> AbstractEnvironment | GymnasiumEnvironmen
     if rest and library in _ELSEWHERE:
         return _ELSEWHERE[library](rest, **options)
     if name in _CONTINUOUS:
-        return _CONTINUOUS[name](**options)
+        return _continuous(_CONTINUOUS[name], **options)
     if name in _TABULAR:
         return _tabular(_TABULAR[name], **options)
     wanted = name.lower().replace("_", "-")
@@ -71,6 +77,14 @@ def make(name: str, **options: Any) -> AbstractEnvironment | GymnasiumEnvironmen
         f"There is no environment {name!r}. {hint}There are {', '.join(NAMES)}, and with a prefix those of other "
         f"libraries: gymnasium:ID, gymnax:NAME, brax:NAME."
     )
+
+
+def _continuous(
+    problem: Callable[..., AbstractEnvironment], *, after_end: str = "fixed-horizon", **options: Any
+) -> AbstractEnvironment:
+    checks.one_of("after_end", after_end, tuple(_AFTER_END))
+    made = problem(**options)
+    return made if made.fixed_horizon else _AFTER_END[after_end](made)
 
 
 def _tabular(

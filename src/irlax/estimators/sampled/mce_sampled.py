@@ -36,7 +36,7 @@ class SampledMCEIRL(AbstractSampledIRL):
 
     learner: AbstractLearner = PPO(temperature=1.0, explore=0.0)
     over: Over = "sa"
-    penalty: float = 0.3
+    penalty: float = 1.0
     width: int = 64
     depth: int = 2
     normalise: bool = True
