@@ -27,7 +27,8 @@ MODULE = "benchmarks.quality.imitation"
 
 def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """One estimator on one problem, from each number of demonstrations."""
-    env, everything = ix.envs.make(problem, **SHOWN), ix.expert_demos(problem, **SHOWN)
+    shown = {"after_end": options.after_end}
+    env, everything = ix.envs.make(problem, **shown), ix.expert_demos(problem, **shown)
     settings = {} if options.rounds is None or method == "BehaviouralCloning" else {"rounds": options.rounds}
     estimator = getattr(ix, method)(**settings)
     yardsticks = Yardsticks.of(env, float(everything.returns.mean()))
@@ -119,6 +120,7 @@ def main() -> None:
     parser.add_argument("--demos", nargs="*", type=int, choices=DEMOS, default=list(DEMOS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, help="by default, each estimator's own")
+    parser.add_argument("--after-end", choices=("absorbing", "fixed-horizon"), default=SHOWN["after_end"])
     parser.add_argument("--workers", type=int, default=1, help="processes, for machines that have room for them")
     options = parser.parse_args()
     source = record.provenance(MODULE, "irlax", "jax")

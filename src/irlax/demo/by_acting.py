@@ -57,6 +57,7 @@ def learned() -> SampledFit:
     estimator = SampledMCEIRL(
         learner=learner,
         over="s",
+        penalty=0.3,
         depth=0,
         normalise=False,
         rounds=ROUNDS,
