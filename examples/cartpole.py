@@ -14,13 +14,14 @@ parser.add_argument("--episodes", type=int, help="in a round; by default, as man
 parser.add_argument("--methods", nargs="*", default=["SampledMCEIRL", "AIRL", "BehaviouralCloning"])
 options = parser.parse_args()
 
-env = ix.envs.make("cartpole")  # 500 steps, always; after a fall nothing is paid any more
-demos = ix.expert_demos("cartpole")
+# 500 steps, always: after a fall comes one absorbing state, an observation of zeros and a last entry of 1.
+env = ix.envs.make("cartpole", after_end="absorbing")
+demos = ix.expert_demos("cartpole", after_end="absorbing")
 print(f"demonstrations: {demos.num_episodes}, true return {demos.returns.mean():.0f}")
 
 for method in options.methods:
-    # Cloning does not act, and so has no rounds. Rewards that learn from several rounds at once swing less.
-    acting = {"rounds": options.rounds, "episodes": options.episodes, "recent": 3}
+    # Cloning does not act, and so has no rounds.
+    acting = {"rounds": options.rounds, "episodes": options.episodes}
     settings = {} if method == "BehaviouralCloning" else acting
     fit = getattr(ix, method)(**settings).fit(env, demos, key=jax.random.key(0))
     returns = ix.evaluate(env, fit.policy, num=100, key=jax.random.key(1))
@@ -30,5 +31,5 @@ for method in options.methods:
     if fit.reward is not None:
         # What was learned: an upright pole, and one that leans, both in the middle and at rest.
         for name, angle in (("upright", 0.0), ("leaning", 0.15)):
-            seen = jax.numpy.array([0.0, 0.0, angle, 0.0])
+            seen = jax.numpy.array([0.0, 0.0, angle, 0.0, 0.0])
             print(f"  {name}, pushed left and right: {[round(float(fit.reward(seen, a, seen)), 2) for a in (0, 1)]}")

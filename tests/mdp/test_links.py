@@ -8,7 +8,7 @@ import scipy.special
 
 from irlax import MDP
 from irlax.mdp.links import Links
-from irlax.mdp.rows import LONG, UNROLL, by_row, joined, log_sum_exp, split, sum_rows
+from irlax.mdp.rows import LONG, UNROLL, by_row, joined, log_sum_exp, softmax, split, sum_rows
 
 S = LONG + 8
 
@@ -95,6 +95,9 @@ def test_arithmetic_by_rows(length, size):
     with jax.enable_x64(True):
         array = jnp.asarray(rows)
         np.testing.assert_allclose(log_sum_exp(array), scipy.special.logsumexp(rows, axis=0), rtol=1e-14)
+        total, shares = softmax(array)
+        np.testing.assert_allclose(total, scipy.special.logsumexp(rows, axis=0), rtol=1e-14)
+        np.testing.assert_allclose(shares, scipy.special.softmax(rows, axis=0), rtol=1e-12)
         finite = jnp.asarray(rows[2:])
         np.testing.assert_allclose(sum_rows(jnp.multiply, finite, finite), (rows[2:] ** 2).sum(axis=0), rtol=1e-13)
         np.testing.assert_array_equal(by_row(lambda row: 2 * row, finite), 2 * rows[2:])

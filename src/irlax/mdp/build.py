@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from irlax import checks
 from irlax.mdp.dynamics import AbstractDynamics, absorbing_states
+from irlax.mdp.rows import LONG
 from irlax.typing import Bool, Float, Int
 
 
@@ -38,6 +39,34 @@ def merge_repeated(
     ).tocsr()
     flat.eliminate_zeros()
     return _padded(flat, num_states, num_actions)
+
+
+def as_moves(
+    successors: Int[np.ndarray, "S A B"], probs: Float[np.ndarray, "S A B"]
+) -> tuple[Int[np.ndarray, "M S"], Float[np.ndarray, "M A"]] | None:
+    """Where each move leads, and the chances of it, if they are the same in all states; else None.
+
+    A move is a column of successors that actions may share. If there were many, lists for each action would be shorter;
+    with few states there is nothing to gain.
+    """
+    num_states, num_actions, width = probs.shape
+    if num_states < LONG or width < 2:
+        return None
+    first = probs[0]
+    for some in (slice(0, 1000), slice(1000, None)):
+        if not (probs[some] == first).all() or (successors[some] < 0).any() or (successors[some] >= num_states).any():
+            return None
+    places: dict[bytes, int] = {}
+    moves, chances = [], np.zeros((2 * width, num_actions))
+    for a, b in np.argwhere(first > 0):
+        column = np.ascontiguousarray(successors[:, a, b], np.int32)
+        place = places.setdefault(column.tobytes(), len(places))
+        if place == len(chances):
+            return None
+        if place == len(moves):
+            moves.append(column)
+        chances[place, a] += first[a, b]
+    return np.stack(moves), chances[: len(moves)]
 
 
 def shared_successors(

@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from irlax import checks, storage
-from irlax.mdp.dynamics import Dense, Deterministic, Successors
+from irlax.mdp.dynamics import Dense, Deterministic, Moves, Successors
 from irlax.mdp.mdp import MDP
 from irlax.precision import is_traced
 from irlax.typing import Shaped
@@ -109,6 +109,8 @@ def _dynamics(mdp: MDP) -> dict[str, Any]:
         return {"transitions": np.asarray(dynamics.probs).swapaxes(0, 1)}
     if isinstance(dynamics, Deterministic):
         return {"successors": np.asarray(dynamics.successor).T[..., None]}
+    if isinstance(dynamics, Moves):
+        dynamics = dynamics.listed
     if isinstance(dynamics, Successors):
         return {"successors": np.asarray(dynamics.successors).T, "probs": np.asarray(dynamics.probs).T}
     raise TypeError(f"No file format is known for dynamics of type {type(dynamics).__name__}.")

@@ -12,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from irlax import checks
 from irlax.mdp.build import (
+    as_moves,
     counts_to_probs,
     fill_unavailable,
     merge_repeated,
@@ -19,10 +20,10 @@ from irlax.mdp.build import (
     successors_from_scipy,
     undiscounted_end,
 )
-from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors, absorbing_states
+from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Moves, Successors, absorbing_states
 from irlax.mdp.links import Links
 from irlax.precision import StaysOnDevice, is_traced, scope
-from irlax.typing import Array, Bool, Float, Scalar
+from irlax.typing import Array, Bool, Float, Int, Scalar
 
 
 class MDP(StaysOnDevice):
@@ -93,16 +94,13 @@ class MDP(StaysOnDevice):
         if not is_traced(successors):
             present = np.broadcast_to(True if available is None else available[..., None], shape)
             checks.in_range("successors", np.where(present, successors, 0), shape[0], "states")
-            if not is_traced(probs):
-                successors, probs = merge_repeated(successors, probs, available)
-        return _assembled(
-            _sparse,
-            (successors, probs, available),
-            initial=initial,
-            discount=discount,
-            horizon=horizon,
-            available=available,
-        )
+        rest: Any = {"initial": initial, "discount": discount, "horizon": horizon, "available": available}
+        if is_traced(successors, probs):
+            return _assembled(_sparse, (successors, probs, available), **rest)
+        moves = as_moves(successors, probs)
+        if moves is not None:
+            return _assembled(_moves, moves, **rest)
+        return _assembled(_sparse, (*merge_repeated(successors, probs, available), available), **rest)
 
     @classmethod
     def from_scipy(
@@ -246,6 +244,10 @@ def _sparse(successors: Any, probs: Any, available: Any) -> Successors | Determi
     shared = successors.shape[1] < probs.shape[1]
     present = (probs > 0).any(axis=1, keepdims=True) if shared else probs > 0
     return Successors(Links.of(successors.T, present.T), jnp.asarray(probs.T))
+
+
+def _moves(moves: Int[np.ndarray, "M S"], chances: Float[np.ndarray, "M A"]) -> Moves:
+    return Moves(Links.of(moves[:, None], np.ones(moves[:, None].shape, bool)), jnp.asarray(chances))
 
 
 def _assembled(

@@ -69,7 +69,20 @@ def sum_rows(term: Callable[..., Array], *arrays: Array) -> Array:
 
 def log_sum_exp(rows: Float[Array, "A *shape"]) -> Float[Array, "*shape"]:
     """log Σ_a exp(row_a), which may hold −inf."""
+    shift = _largest(rows)
+    return shift + jnp.log(sum_rows(lambda row: jnp.exp(row - shift), rows))
+
+
+def softmax(rows: Float[Array, "A *shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "A *shape"]]:
+    """log Σ_a exp(row_a), and exp(row_a) as shares of that sum: both from one exponential of each entry."""
+    shift = _largest(rows)
+    powers = by_row(lambda row: jnp.exp(row - shift), rows)
+    total = sum_rows(lambda power: power, powers)
+    return shift + jnp.log(total), by_row(lambda power: power / total, powers)
+
+
+def _largest(rows: Float[Array, "A *shape"]) -> Float[Array, "*shape"]:
+    """The largest entries, to be subtracted."""
     largest = functools.reduce(jnp.maximum, list(rows)) if written_out(rows) else rows.max(axis=0)
     # Its derivative cancels; an infinite one is left out of the subtraction, where it would make NaN.
-    shift = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))
-    return shift + jnp.log(sum_rows(lambda row: jnp.exp(row - shift), rows))
+    return jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))

@@ -107,6 +107,14 @@ def backward_induction(backup: AbstractBackup, stride: int = 1) -> Float[Array, 
     return jax.lax.scan(stretch, after_the_end, starts, reverse=True)[1]
 
 
+@jax.jit
+def policies_backward(backup: AbstractBackup) -> tuple[Float[Array, " S"], Float[Array, "T A S"]]:
+    """V_0, and every π_t: T·A·S numbers, where there is room for them."""
+    assert backup.mdp.horizon is not None
+    after_the_end = jnp.zeros_like(backup.reward[0])
+    return jax.lax.scan(lambda value, _: backup.choose(value), after_the_end, length=backup.mdp.horizon, reverse=True)
+
+
 def values_in_stretch(
     backup: AbstractBackup, start: Int[Array, ""], stride: int, end_value: Float[Array, " S"]
 ) -> Float[Array, "stride S"]:

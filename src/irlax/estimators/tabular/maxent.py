@@ -94,8 +94,9 @@ def _observed_transitions(expert: Expert, visits: Any) -> Any:
     states, actions, after, weight = expert.transitions()
     table = jnp.zeros((expert.mdp.num_states, expert.mdp.num_actions, expert.mdp.num_states))
     seen = dynamics.align(table.at[states, actions, after].add(weight))
-    # A padded successor repeats another one's place; only possible transitions were observed.
-    seen = jnp.where(dynamics.aligned_probs() > 0, seen, 0)
+    # A successor that is listed twice has its share of what was seen in either place; padding has none.
+    probs, of_both = dynamics.aligned_probs(), dynamics.align(jnp.asarray(dynamics.to_dense()))
+    seen = jnp.where(probs > 0, seen * probs / jnp.where(of_both > 0, of_both, 1), 0)
     # After a terminated episode, and in the unobserved tail of a truncated one, transitions follow the dynamics.
     rest = visits - _by_action(expert, states, actions, weight)
     return seen + dynamics.over_next(rest) * dynamics.aligned_probs()

@@ -22,12 +22,15 @@ from irlax.planning.backup import AbstractBackup, PathBackup, SoftBackup
 from irlax.planning.fixed_point import fixed_point
 from irlax.planning.occupancy import visits_of
 from irlax.planning.path import believed_transitions, believed_visits
-from irlax.planning.plan import Plan, plan_with
+from irlax.planning.plan import Plan, plan_with, policies_backward
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import StaysOnDevice
 from irlax.rewards.base import AbstractFolded, AbstractUnfolded
 from irlax.typing import Array, Float, Int
 
+#: Policies of so many numbers in all are kept from the backward to the forward pass, which then need not compute them
+#: again: half of the work, for 8 MiB. More of them would cost more to write than to compute again.
+FEW = 2**20
 #: What an evaluation leaves for the next one near it: the values of an endless problem, or nothing.
 Memory = Float[Array, " S"] | None
 
@@ -73,6 +76,11 @@ class FeatureMatching(AbstractPlanned):
     visits: Float[Array, "A S"]
     #: Keep √T·S values in memory instead of T·S, and compute the others twice.
     low_memory: bool = eqx.field(static=True, default=False)
+
+    @property
+    def num_values(self) -> int:
+        values = super().num_values
+        return values * self.mdp.num_actions if not self.low_memory and _keeps_policies(self.mdp) else values
 
     def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
         reward = self.mdp.as_narrow(self.folded(parameters))
@@ -165,9 +173,18 @@ def start_value(
 @start_value.defjvp
 def _(low_memory, primals, tangents):
     (mdp, reward, memory), (_, reward_dot, _) = primals, tangents
-    plan = _planned(SoftBackup(mdp, reward), memory, low_memory=low_memory)
-    value, memory = _at_the_start(plan)
+    backup = SoftBackup(mdp, reward)
+    if not low_memory and _keeps_policies(mdp):
+        first_value, plan = policies_backward(backup)
+        value = jnp.asarray(mdp.initial) @ first_value
+    else:
+        plan = _planned(backup, memory, low_memory=low_memory)
+        value, memory = _at_the_start(plan)
     return (value, memory), ((visits_of(mdp, plan) * reward_dot).sum(), _unchanged(memory))
+
+
+def _keeps_policies(mdp: MDP) -> bool:
+    return mdp.horizon is not None and mdp.horizon * mdp.num_states * mdp.num_actions <= FEW
 
 
 @jax.custom_jvp
