@@ -1,7 +1,8 @@
 """The problems, as plain arrays: what both sides of a comparison are given. Imports no irlax and no JAX.
 
 Every grid is square and slippery: five moves (up, right, down, left, stay), and with probability `SLIP` the move is
-drawn at random from all five instead. A move off the board stays. A state and action lists five next states.
+drawn at random from all five instead. A move off the board stays. A state and action lists five next states. On uneven
+ground every state has a probability of its own, about as large, so that transitions must be listed state by state.
 """
 
 from pathlib import Path
@@ -12,12 +13,13 @@ SLIP = 0.2
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1], [0, 0]])
 
 
-def slippery_grid(side: int) -> tuple[np.ndarray, np.ndarray]:
+def slippery_grid(side: int, *, uneven: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Next states and their probabilities, both [S, A, B] with A = B = 5."""
     cells = np.stack(np.divmod(np.arange(side**2, dtype=np.int32), side), axis=-1)
     beyond = np.clip(cells[:, None, :] + MOVES.astype(np.int32), 0, side - 1)
     target = beyond[..., 0] * np.int32(side) + beyond[..., 1]
-    row = SLIP / 5 + (1 - SLIP) * np.eye(5)
+    slip = np.random.default_rng(3).uniform(0.5 * SLIP, 1.5 * SLIP, (side**2, 1, 1)) if uneven else SLIP
+    row = slip / 5 + (1 - slip) * np.eye(5)
     shape = (side**2, 5, 5)
     return np.broadcast_to(target[:, None, :], shape), np.broadcast_to(row, shape)
 

@@ -10,8 +10,8 @@ from benchmarks.speed import problems, timing
 
 SWEEPS = 10
 FORMULAE = {
-    "backup": "successors (int32) + probabilities + A·S rewards + S values read + S values written",
-    "push": "predecessors (int32) + probabilities + A·S policies read + S masses read + S masses written",
+    "backup": "successors (int32) + probabilities (moves: none) + A·S rewards + S values read + S values written",
+    "push": "predecessors (int32) + probabilities (moves: none) + A·S policies read + S masses read + S masses written",
 }
 
 
@@ -20,7 +20,7 @@ def bytes_moved(dynamics: Any, itemsize: int) -> dict[str, int]:
 
     Each value is counted once, though B·A states look at it: caches can see to that.
     """
-    links, probs = dynamics.links, dynamics.probs.size * itemsize
+    links, probs = dynamics.links, getattr(dynamics, "probs", np.empty(0)).size * itemsize
     num_actions, num_states = dynamics.num_actions, dynamics.num_states
     return {
         "backup": 4 * links.successors.size + probs + (num_actions + 2) * num_states * itemsize,
@@ -28,12 +28,12 @@ def bytes_moved(dynamics: Any, itemsize: int) -> dict[str, int]:
     }
 
 
-def grid(side: int, horizon: int) -> Any:
-    """The MDP, from the constructor that users call."""
+def grid(side: int, horizon: int, *, uneven: bool = True) -> Any:
+    """The MDP, from the constructor that users call; on uneven ground, unless it is to be stored as five moves."""
     import irlax as ix
 
-    initial = problems.uniform(side**2)
-    return ix.MDP.from_successors(*problems.slippery_grid(side), initial, discount=1.0, horizon=horizon)
+    lists = problems.slippery_grid(side, uneven=uneven)
+    return ix.MDP.from_successors(*lists, problems.uniform(side**2), discount=1.0, horizon=horizon)
 
 
 def at_precision(mdp: Any, dtype: str) -> Any:
