@@ -1,9 +1,9 @@
 """A million states: a soft backup and a push as fractions of the machine's bandwidth, and the memory of a gradient.
 
-A slippery grid of 1000×1000 cells on uneven ground, 5 actions, 5 next states each; and on even ground, where it is stored
-as five moves. The bytes that a sweep cannot do without are counted by the formulae that stand in the results; the
-bandwidth is that of the triad, measured in the same process. At 10⁴ states, for comparison, everything fits in a cache,
-and fractions above 1 mean just that. The gradient has T = 100.
+A slippery grid of 1000×1000 cells on uneven ground, 5 actions, 5 next states each; and on even ground, where it is
+stored as five moves. The bytes that a sweep cannot do without are counted by the formulae that stand in the results;
+the bandwidth is that of the triad, measured in the same process. At 10⁴ states, for comparison, everything fits in a
+cache, and fractions above 1 mean just that. The gradient has T = 100.
 """
 
 from typing import Any

@@ -62,7 +62,7 @@ def sweeps(mdp: Any, dtype: str, **options: Any) -> dict[str, Any]:
         value = jnp.asarray(rng.normal(size=mdp.num_states), dtype)
         policy = jnp.full(reward.shape, 1 / mdp.num_actions, dtype)
         backups = jax.jit(_again)
-        pushes = jax.jit(lambda dynamics, policy, mass: _again(lambda mass: dynamics.forward(policy * mass), mass))
+        pushes = jax.jit(_pushed_again)
         asked = SoftBackup(mdp, reward)
         done = {
             "backup": timing.compiled(lambda: backups(asked, value), least=5, **options),
@@ -84,6 +84,12 @@ def _again(sweep: Any, start: Any) -> Any:
     import jax
 
     return jax.lax.fori_loop(0, SWEEPS, lambda _, state: sweep(state), start)
+
+
+def _pushed_again(dynamics: Any, policy: Any, mass: Any) -> Any:
+    from irlax.mdp.rows import by_row
+
+    return _again(lambda mass: dynamics.forward(by_row(lambda shares: shares * mass, policy)), mass)
 
 
 def gradient(mdp: Any, dtype: str) -> dict[str, float]:

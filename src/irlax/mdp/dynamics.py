@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from jax.scipy.special import entr, logsumexp
 
 from irlax.mdp.links import Links
-from irlax.mdp.rows import kept, sum_rows, written_out
+from irlax.mdp.rows import looked_up, sum_rows, written_out
 from irlax.mdp.sampling import inverse_cdf
 from irlax.precision import StaysOnDevice, exact
 from irlax.typing import Array, Bool, Float, Int, Shaped
@@ -219,7 +219,7 @@ class Successors(AbstractDynamics):
             return self.probs * mass
         if not written_out(self.probs[:, 0]):
             return (self.probs * mass).sum(axis=1, keepdims=True)
-        return kept([sum_rows(jnp.multiply, row, mass) for row in self.probs])[:, None]
+        return looked_up([sum_rows(jnp.multiply, row, mass) for row in self.probs])[:, None]
 
     @property
     def _apart(self) -> bool:
@@ -320,7 +320,7 @@ class Moves(AbstractDynamics):
     def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
         if not written_out(mass):
             return self.links.collect((self.chances @ mass)[:, None])
-        flow = kept([sum_rows(jnp.multiply, mass, chances) for chances in self.chances])
+        flow = looked_up([sum_rows(jnp.multiply, mass, chances) for chances in self.chances])
         return self.links.collect(flow[:, None])
 
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:

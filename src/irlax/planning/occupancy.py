@@ -23,7 +23,13 @@ def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
     `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan, which is carried out in this `mdp`
     whatever it was made for. In an undiscounted endless problem the end itself is not counted.
     """
-    return occupancy_of(mdp, policy_over_time(mdp, policy)).swapaxes(-1, -2)
+    return _by_state(mdp, policy_over_time(mdp, policy))
+
+
+@jax.jit
+def _by_state(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
+    # Transposed in here: by itself, on its first use, a transposition takes as long to compile as all the rest.
+    return occupancy_of(mdp, policy).swapaxes(-1, -2)
 
 
 def occupancy_of(mdp: MDP, policy: Any) -> Float[Array, "*T A S"]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from irlax.estimators.base import Status
 from irlax.estimators.tabular import lbfgs
-from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.problem import Evaluation, Problem, largest
 from irlax.estimators.tabular.solvers import LBFGS, Iterate, Minimum, Newton, Watch
 from irlax.mdp.links import Predecessors
 from irlax.typing import Array, Float
@@ -27,7 +27,7 @@ def minimise_many(
     together = Together.of([problem for problem, _ in problems])
     starts = jnp.asarray(np.stack([start for _, start in problems]))
     ends = _minimised(together, starts, solver.pairs(starts.shape[1]), solver.max_steps, tol)
-    return [_ended(solver, problem, lane, tol) for (problem, _), lane in zip(problems, _lanes(ends), strict=True)]
+    return [_ended(solver, problem, state, tol) for (problem, _), state in zip(problems, _lanes(ends), strict=True)]
 
 
 class Together(eqx.Module):
@@ -70,34 +70,31 @@ def _same(leaf: Any, other: Any) -> bool:
 
 
 @eqx.filter_jit
-def _minimised(
-    together: Together, starts: Float[Array, "N K"], pairs: int, max_steps: int, tol: float
-) -> tuple[lbfgs.State, Float[Array, "N K"]]:
+def _minimised(together: Together, starts: Float[Array, "N K"], pairs: int, max_steps: int, tol: float) -> lbfgs.State:
     def minimise(apart, x):
         problem = together.one(apart)
         evaluate = jax.value_and_grad(problem.loss, has_aux=True)
         state = lbfgs.State.at(x, pairs, problem.first_memories())
         # Only the end is of interest: a history of each would take room for all.
-        end = lbfgs.advance(evaluate, problem.size, state, limit=max_steps + 1, tol=tol, length=1).state
-        return end, end.quasi_newton_step()
+        return lbfgs.advance(evaluate, problem.size, state, limit=max_steps + 1, tol=tol, length=1).state
 
     return jax.vmap(minimise)(together.apart, starts)
 
 
-def _lanes(ends: Any) -> list[Any]:
+def _lanes(ends: lbfgs.State) -> list[lbfgs.State]:
     host = jax.tree.map(np.asarray, ends)
-    return [jax.tree.map(operator.itemgetter(i), host) for i in range(len(host[1]))]
+    return [jax.tree.map(operator.itemgetter(i), host) for i in range(len(host.count))]
 
 
-def _ended(solver: LBFGS, problem: Problem, lane: tuple[Any, np.ndarray], tol: float) -> Minimum:
-    state, step = lane
-    at = Evaluation(state.x, float(state.loss), state.gradient, state.memory)
-    size = float(problem.size(at.gradient))
-    last = Iterate(int(state.count) - 1, at.x / np.asarray(problem.scale), at.loss, size)
+def _ended(solver: LBFGS, problem: Problem, state: lbfgs.State, tol: float) -> Minimum:
+    at = Evaluation(np.asarray(state.x), float(state.loss), np.asarray(state.gradient), state.memory)
+    scale = np.asarray(problem.scale)
+    size = float(largest(at.gradient, scale))
+    last = Iterate(int(state.count) - 1, at.x / scale, at.loss, size)
     if size <= tol:
-        return Minimum(at, Status.CONVERGED, [last], step)
+        return Minimum(at, Status.CONVERGED, [last], np.asarray(state.quasi_newton_step))
     if int(state.count) > solver.max_steps:
-        return Minimum(at, Status.MAX_STEPS, [last], step)
+        return Minimum(at, Status.MAX_STEPS, [last], np.asarray(state.quasi_newton_step))
     return Newton().go_on(problem, at, Watch(problem, tol, ()))
 
 

@@ -14,7 +14,7 @@ from irlax.estimators.base import Status, complain
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit, total_log_likelihood
 from irlax.estimators.tabular.objectives import AbstractObjective
-from irlax.estimators.tabular.problem import Flattening, Problem
+from irlax.estimators.tabular.problem import Flattening, Problem, largest
 from irlax.estimators.tabular.solvers import DENSE_HESSIAN, AbstractSolver, Iterate, Minimum, Watch
 from irlax.estimators.tabular.trust_region import exact_step, steihaug_step
 from irlax.mdp import MDP
@@ -182,7 +182,7 @@ def posed(
 def judged(problem: Problem, found: Minimum, *, l2: float, convex: bool) -> tuple[Status, Certificate]:
     """Whether an optimum was found, and how far it can be."""
     at, gradient = found.at, found.at.gradient
-    size, raw = float(problem.size(gradient)), problem.raw_gradient(gradient)
+    size, raw = float(largest(gradient, np.asarray(problem.scale))), problem.raw_gradient(gradient)
     if l2 > 0:
         gap = float(raw @ raw) / (2 * l2) if convex else None
         return found.status, Certificate(size, duality_gap=gap)

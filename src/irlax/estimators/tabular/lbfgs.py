@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from irlax.typing import Array, Bool, Float, Int, Scalar
 
@@ -28,6 +29,8 @@ class State(eqx.Module):
     x: Float[Array, " K"]
     loss: Float[Array, ""]
     gradient: Float[Array, " K"]
+    #: −H⁻¹∇, with the curvature that was met on the way: where to look next.
+    quasi_newton_step: Float[Array, " K"]
     steps: Float[Array, "pairs K"]
     changes: Float[Array, "pairs K"]
     #: How many points were settled on, the start included.
@@ -40,14 +43,11 @@ class State(eqx.Module):
     @classmethod
     def at(cls, x: Float[Array, " K"], pairs: int, memory: Any) -> "State":
         """A search that starts at x. The first step will be to evaluate there: one place to compile the loss in."""
-        nothing = jnp.zeros((pairs, len(x)), x.dtype)
-        # Strongly typed, as the loop returns it: else the loop would be compiled once more for its own result.
-        unknown, none = jnp.asarray(jnp.inf, x.dtype), jnp.zeros((), int)
-        return cls(x, unknown, jnp.zeros_like(x), nothing, nothing, none, jnp.asarray(False), memory)
-
-    def quasi_newton_step(self) -> Float[Array, " K"]:
-        """−H⁻¹∇, with the curvature that was met on the way."""
-        return -_inverse_hessian_times(self, self.gradient)
+        # By NumPy, since the first use of each operation on a device compiles it; and strongly typed, as the loop
+        # returns them: else the loop would be compiled once more for its own result.
+        nothing, here = np.zeros((pairs, len(x)), x.dtype), np.zeros(len(x), x.dtype)
+        unknown, none = np.asarray(np.inf, x.dtype), np.zeros((), int)
+        return cls(x, unknown, here, here, nothing, nothing, none, np.asarray(False), memory)
 
 
 class Stretch(NamedTuple):
@@ -95,9 +95,9 @@ def advance(
 
 
 def _stepped(value_and_gradient: Loss, state: State) -> State:
-    direction = state.quasi_newton_step()
     # A direction that does not descend comes from bad curvature: start again from the gradient.
-    direction = jnp.where(direction @ state.gradient < 0, direction, -state.gradient)
+    descends = state.quasi_newton_step @ state.gradient < 0
+    direction = jnp.where(descends, state.quasi_newton_step, -state.gradient)
     first = jnp.where(state.count <= 1, 1 / jnp.maximum(1, jnp.linalg.norm(state.gradient)), 1.0)
     end = _line_search(value_and_gradient, state, direction, first)
     found = end.found
@@ -111,36 +111,31 @@ def _stepped(value_and_gradient: Loss, state: State) -> State:
     def remembered(rows, row):
         return jnp.where(curved, jnp.concatenate([rows[1:], row[None]]), rows)
 
-    return State(
-        x,
-        loss,
-        gradient,
-        remembered(state.steps, step),
-        remembered(state.changes, change),
-        state.count + found,
-        ~found,
-        end.memory,
-    )
+    steps, changes = remembered(state.steps, step), remembered(state.changes, change)
+    ahead = -_inverse_hessian_times(steps, changes, gradient)
+    return State(x, loss, gradient, ahead, steps, changes, state.count + found, ~found, end.memory)
 
 
-def _inverse_hessian_times(state: State, vector: Float[Array, " K"]) -> Float[Array, " K"]:
+def _inverse_hessian_times(
+    steps: Float[Array, "pairs K"], changes: Float[Array, "pairs K"], vector: Float[Array, " K"]
+) -> Float[Array, " K"]:
     """The two-loop recursion; rows not yet filled are zero and drop out."""
-    products = (state.steps * state.changes).sum(axis=1)
+    products = (steps * changes).sum(axis=1)
     inverse = jnp.where(products > 0, 1 / jnp.where(products > 0, products, 1), 0)
     pairs = len(inverse)
 
     def newest_first(i, carry):
         vector, weights = carry
         row = pairs - 1 - i
-        weight = inverse[row] * (state.steps[row] @ vector)
-        return vector - weight * state.changes[row], weights.at[row].set(weight)
+        weight = inverse[row] * (steps[row] @ vector)
+        return vector - weight * changes[row], weights.at[row].set(weight)
 
     vector, weights = jax.lax.fori_loop(0, pairs, newest_first, (vector, jnp.zeros_like(inverse)))
-    latest = (state.changes[-1] ** 2).sum()
+    latest = (changes[-1] ** 2).sum()
     vector = vector * jnp.where(latest > 0, products[-1] / jnp.where(latest > 0, latest, 1), 1)
 
     def oldest_first(row, vector):
-        return vector + state.steps[row] * (weights[row] - inverse[row] * (state.changes[row] @ vector))
+        return vector + steps[row] * (weights[row] - inverse[row] * (changes[row] @ vector))
 
     return jax.lax.fori_loop(0, pairs, oldest_first, vector)
 

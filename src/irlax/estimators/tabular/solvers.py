@@ -168,10 +168,7 @@ class LBFGS(AbstractSolver):
         if not done and len(watch.history) <= self.max_steps:
             return Newton(max_steps=len(watch.history) + min(self.max_steps, 50)).go_on(problem, at, watch)
         status = Status.CONVERGED if done else Status.MAX_STEPS
-        return Minimum(at, status, watch.history, np.asarray(_quasi_newton_step(state)))
-
-
-_quasi_newton_step = jax.jit(lbfgs.State.quasi_newton_step)
+        return Minimum(at, status, watch.history, np.asarray(state.quasi_newton_step))
 
 
 class Known(AbstractSolver):
