@@ -1,6 +1,7 @@
 """The command line in environments: one tiny fit, shown, reported, interrupted; and what is refused."""
 
 import json
+from pathlib import Path
 
 import jax.random as jr
 import numpy as np
@@ -101,6 +102,11 @@ def test_flags_derive_from_the_classes():
     given = fitting.named(["env.wall=right", "rounds=3", "env.horizon=7"])
     assert fitting.of_environment(given) == {"wall": "right", "horizon": 7} and given == {"rounds": "3"}
     assert set(fitting.METHODS) == set(fitting.ACTING) | {"mce", "maxent", "apprenticeship", "bayesian", "two-step"}
+
+
+def test_experts_are_shown_what_the_environment_shows_after_its_end():
+    task = sampling.read("acrobot", Path(sampling.EXPERT), ix.AIRL(), {"after_end": "absorbing"}, {})
+    assert isinstance(task.env, ix.envs.Absorbing) and task.demos.observations.shape[1] == 7
 
 
 AIRL = ("--method", "airl")

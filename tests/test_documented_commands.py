@@ -9,7 +9,8 @@ import shlex
 import pytest
 from docs.tools.pages import ROOT
 
-from irlax.demos import expert_demos, write_demos
+from irlax.demos import write_demos
+from irlax.envs import expert_demos
 from tests.command_line import irlax, small_files
 
 #: What makes a command short, by how it begins.

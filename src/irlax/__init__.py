@@ -18,7 +18,6 @@ from irlax.demos import (
     Demonstrations,
     DemoStatistics,
     by_type,
-    expert_demos,
     from_minari,
     log_likelihood,
     read_demos,
@@ -28,7 +27,7 @@ from irlax.demos import (
     trajectory_log_likelihood,
     write_demos,
 )
-from irlax.envs import evaluate
+from irlax.envs import evaluate, expert_demos
 from irlax.estimators.base import Fit, Status, UnfinishedWarning
 from irlax.estimators.files import load
 from irlax.estimators.sampled import (

@@ -10,7 +10,7 @@ import jax.random as jr
 
 from irlax import envs
 from irlax.cli.interrupts import Interrupt
-from irlax.demos import Demonstrations, expert_demos, read_demos
+from irlax.demos import Demonstrations, read_demos
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.estimators.sampled import BehaviouralCloning, SampledFit
 
@@ -48,7 +48,7 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
     if name.startswith("gymnasium:") and not isinstance(estimator, BehaviouralCloning):
         env = made(name, estimator.episodes_for(env.horizon), options)
     if str(demos) == EXPERT:
-        seen = expert_demos(name, **{key: value for key, value in options.items() if key == "after_end"})
+        seen = envs.expert_demos(name, **{key: value for key, value in options.items() if key == "after_end"})
     else:
         seen = read_demos(demos, **names)
     envs.check_demos(env, seen)

@@ -3,8 +3,7 @@
 import jax.random as jr
 
 from irlax.demo.section import Section
-from irlax.demos import expert_demos
-from irlax.envs import collect, make
+from irlax.envs import collect, expert_demos, make
 from irlax.estimators.sampled import AIRL, SampledFit
 from irlax.report import Page
 from irlax.report.curves import learning_figure

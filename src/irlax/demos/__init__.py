@@ -1,7 +1,6 @@
 """Demonstrations: their store, their files, their statistics, their simulation, their likelihood."""
 
 from irlax.demos.demonstrations import Demonstrations
-from irlax.demos.experts import expert_demos
 from irlax.demos.files import read_demos, write_demos
 from irlax.demos.likelihood import log_likelihood, trajectory_log_likelihood
 from irlax.demos.minari import from_minari, to_minari
@@ -18,7 +17,6 @@ __all__ = [
     "Trajectory",
     "Types",
     "by_type",
-    "expert_demos",
     "from_minari",
     "log_likelihood",
     "read_demos",

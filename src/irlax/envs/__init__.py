@@ -9,6 +9,7 @@ from irlax.envs.base import AbstractEnvironment, Box, Discrete, Step
 from irlax.envs.bus_engine import BusEngine, BusPanel
 from irlax.envs.cartpole import CartPole
 from irlax.envs.checking import check_demos
+from irlax.envs.experts import expert_demos
 from irlax.envs.gridworld import Gridworld, cliff
 from irlax.envs.gymnasium import GymnasiumEnvironment, HostStep
 from irlax.envs.make import NAMES, make
@@ -56,6 +57,7 @@ __all__ = [
     "collect",
     "complete",
     "evaluate",
+    "expert_demos",
     "make",
     "refuse_variable_length",
 ]

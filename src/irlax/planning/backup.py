@@ -44,17 +44,8 @@ class AbstractBackup(StaysOnDevice):
         """π(a|s), where V(s) = `value(q)` is known already."""
         return by_row(lambda q: jnp.exp(q - value), q)
 
-    def choose(self, next_value: Float[Array, " S"]) -> tuple[Float[Array, " S"], Float[Array, "A S"]]:
-        """V and π at once."""
-        q = self.q(next_value)
-        value = self.value(q)
-        return self._at_the_end(value), self.policy(q, value)
-
     def __call__(self, next_value: Float[Array, " S"]) -> Float[Array, " S"]:
-        return self._at_the_end(self.value(self.q(next_value)))
-
-    def _at_the_end(self, value: Float[Array, " S"]) -> Float[Array, " S"]:
-        """The values, with 0 where the problem has ended."""
+        value = self.value(self.q(next_value))
         return value if self.mdp.terminal is None else jnp.where(self.mdp.terminal, 0, value)
 
     def available_only(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
@@ -82,8 +73,8 @@ class SoftBackup(AbstractBackup):
         return _log_softmax(q)
 
     def choose(self, next_value: Float[Array, " S"]) -> tuple[Float[Array, " S"], Float[Array, "A S"]]:
-        value, policy = softmax(self.q(next_value))
-        return self._at_the_end(value), policy
+        """V and π at once, before a horizon."""
+        return softmax(self.q(next_value))
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         return self.mdp.dynamics

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from irlax import checks
 from irlax.mdp import MDP
-from irlax.planning.backup import AbstractBackup
+from irlax.planning.backup import AbstractBackup, SoftBackup
 from irlax.planning.fixed_point import Method, fixed_point
 from irlax.precision import exact
 from irlax.typing import Array, Float, Int
@@ -108,7 +108,7 @@ def backward_induction(backup: AbstractBackup, stride: int = 1) -> Float[Array, 
 
 
 @jax.jit
-def policies_backward(backup: AbstractBackup) -> tuple[Float[Array, " S"], Float[Array, "T A S"]]:
+def policies_backward(backup: SoftBackup) -> tuple[Float[Array, " S"], Float[Array, "T A S"]]:
     """V_0, and every π_t: T·A·S numbers, where there is room for them."""
     assert backup.mdp.horizon is not None
     after_the_end = jnp.zeros_like(backup.reward[0])

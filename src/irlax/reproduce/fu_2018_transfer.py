@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import jax.random as jr
 import numpy as np
 
-from irlax.demos import Demonstrations, expert_demos
-from irlax.envs import evaluate, make
+from irlax.demos import Demonstrations
+from irlax.envs import evaluate, expert_demos, make
 from irlax.estimators.sampled import AIRL, GAIL, GANGCL, SampledMCEIRL
 from irlax.reproduce.imitation import HELD_OUT_KEY, Yardsticks, fitted, interquartile_mean
 from irlax.reproduce.result import Line, Result

@@ -16,8 +16,7 @@ import jax.random as jr
 import numpy as np
 import scipy.stats
 
-from irlax.demos import expert_demos
-from irlax.envs import evaluate, make
+from irlax.envs import evaluate, expert_demos, make
 from irlax.estimators.sampled import AIRL, SampledFit, SampledMCEIRL
 from irlax.reproduce.result import Line, Result
 from irlax.rl.networks import uniform_action

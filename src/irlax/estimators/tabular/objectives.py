@@ -29,7 +29,7 @@ from irlax.rewards.base import AbstractFolded, AbstractUnfolded
 from irlax.typing import Array, Float, Int
 
 #: Policies of so many numbers in all are kept from the backward to the forward pass, which then need not compute them
-#: again: half of the work, for 8 MiB. More of them would cost more to write than to compute again.
+#: again: up to a fifth of the time, for 8 MiB. More of them would cost more to write than to compute again.
 FEW = 2**20
 #: What an evaluation leaves for the next one near it: the values of an endless problem, or nothing.
 Memory = Float[Array, " S"] | None

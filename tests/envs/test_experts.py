@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from irlax import envs
-from irlax.demos import expert_demos, experts, npz
+from irlax.demos import npz
 from irlax.demos.demonstrations import from_rows
+from irlax.envs import expert_demos, experts
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import jax.random as jr
 
-from irlax.demos import npz
-from irlax.demos.demonstrations import Demonstrations
+from irlax.demos import Demonstrations, npz
+from irlax.envs.absorbing import Absorbing, cut_where_still
+from irlax.envs.make import make
 
 _FOLDER = Path(__file__).parents[1] / "data" / "experts"
 
@@ -27,9 +28,5 @@ def expert_demos(name: str, *, after_end: str = "fixed-horizon") -> Demonstratio
             f"your own: `envs.collect(env, policy, num=..., key=key)`."
         )
     demos = npz.load(_FOLDER / f"{name}.npz")
-    # Environments know demonstrations, not the other way round, but for this one question.
-    from irlax.envs import Absorbing, make
-    from irlax.envs.absorbing import cut_where_still
-
     env = make(name, after_end=after_end)
     return env.pad(cut_where_still(demos), key=jr.key(0)) if isinstance(env, Absorbing) else demos
