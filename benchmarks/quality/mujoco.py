@@ -31,7 +31,7 @@ PUBLISHED = {
 COPIES = 16
 #: What PPO wants here: smaller and more steps on longer rounds than in the small problems.
 PPO_HERE: dict[str, Any] = {"epochs": 10, "minibatches": 32, "learning_rate": 3e-4, "max_kl": 0.05, "explore": 0.0}
-#: What was tuned on HalfCheetah; the small problems want more of it.
+#: What the figures here were made with. It has not been tuned; the small problems want more of it.
 PENALTY_HERE = 0.3
 HELD_OUT_KEY = 100
 

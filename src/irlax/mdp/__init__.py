@@ -1,7 +1,8 @@
 """Markov decision processes and their dynamics."""
 
-from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Moves, Successors
+from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors
 from irlax.mdp.mdp import MDP
+from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
 
 __all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Moves", "Nature", "Successors"]

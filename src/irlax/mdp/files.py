@@ -9,8 +9,9 @@ import equinox as eqx
 import numpy as np
 
 from irlax import checks, storage
-from irlax.mdp.dynamics import Dense, Deterministic, Moves, Successors
+from irlax.mdp.dynamics import Dense, Deterministic, Successors
 from irlax.mdp.mdp import MDP
+from irlax.mdp.moves import Moves
 from irlax.precision import is_traced
 from irlax.typing import Shaped
 

@@ -20,8 +20,9 @@ from irlax.mdp.build import (
     successors_from_scipy,
     undiscounted_end,
 )
-from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Moves, Successors, absorbing_states
+from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors, absorbing_states
 from irlax.mdp.links import Links
+from irlax.mdp.moves import Moves
 from irlax.precision import StaysOnDevice, is_traced, scope
 from irlax.typing import Array, Bool, Float, Int, Scalar
 
