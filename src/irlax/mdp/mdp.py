@@ -24,7 +24,7 @@ from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successor
 from irlax.mdp.links import Links
 from irlax.mdp.moves import Moves
 from irlax.precision import StaysOnDevice, is_traced, scope
-from irlax.typing import Array, Bool, Float, Int, Scalar
+from irlax.typing import Array, Bool, Float, Scalar
 
 
 class MDP(StaysOnDevice):
@@ -100,7 +100,7 @@ class MDP(StaysOnDevice):
             return _assembled(_sparse, (successors, probs, available), **rest)
         moves = as_moves(successors, probs)
         if moves is not None:
-            return _assembled(_moves, moves, **rest)
+            return _assembled(Moves.of, moves, **rest)
         return _assembled(_sparse, (*merge_repeated(successors, probs, available), available), **rest)
 
     @classmethod
@@ -245,10 +245,6 @@ def _sparse(successors: Any, probs: Any, available: Any) -> Successors | Determi
     shared = successors.shape[1] < probs.shape[1]
     present = (probs > 0).any(axis=1, keepdims=True) if shared else probs > 0
     return Successors(Links.of(successors.T, present.T), jnp.asarray(probs.T))
-
-
-def _moves(moves: Int[np.ndarray, "M S"], chances: Float[np.ndarray, "M A"]) -> Moves:
-    return Moves(Links.of(moves[:, None], np.ones(moves[:, None].shape, bool)), jnp.asarray(chances))
 
 
 def _assembled(

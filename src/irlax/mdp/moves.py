@@ -1,6 +1,8 @@
 """Dynamics that are the same everywhere but for where a move leads."""
 
+import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 import scipy.sparse as sp
 
 from irlax.mdp.dynamics import AbstractDynamics, Successors
@@ -13,11 +15,21 @@ class Moves(AbstractDynamics):
     """A few moves, each with one next state everywhere, and an action's chances of making each of them.
 
     The chances are the same in all states, as in a grid with slips, so nothing is stored for a state but where its
-    moves lead. Two moves may lead to the same state, as where a wall blocks both.
+    moves lead. Two moves may lead to the same state, as where a wall blocks both. `favoured` follows from the chances, so
+    these are not to be replaced or differentiated: of dynamics with parameters, list the probabilities (`Successors`).
     """
 
     links: Links
     chances: Float[Array, "M A"]
+    #: For each action, the moves that it makes more likely than some other action does: few, where all slip alike.
+    favoured: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, moves: Int[np.ndarray, "M S"], chances: Float[np.ndarray, "M A"]) -> "Moves":
+        """From where each move leads, and the chances of it."""
+        more = chances > chances.min(axis=1, keepdims=True)
+        favoured = tuple(tuple(int(m) for m in np.flatnonzero(column)) for column in more.T)
+        return cls(Links.of(moves[:, None], np.ones(moves[:, None].shape, bool)), jnp.asarray(chances), favoured)
 
     @property
     def num_states(self) -> int:
@@ -37,13 +49,25 @@ class Moves(AbstractDynamics):
         ahead = self.links.ahead(value)[:, 0]
         if not written_out(ahead):
             return self.chances.T @ ahead
-        return jnp.stack([sum_rows(jnp.multiply, ahead, chances) for chances in self.chances.T])
+        anyway, more = self._split_chances()
+        common = sum_rows(jnp.multiply, ahead, anyway)
+        return jnp.stack([sum((more[m, a] * ahead[m] for m in moves), common) for a, moves in enumerate(self.favoured)])
 
     def forward(self, mass: Float[Array, "A S"]) -> Float[Array, " S"]:
         if not written_out(mass):
             return self.links.collect((self.chances @ mass)[:, None])
-        flow = looked_up([sum_rows(jnp.multiply, mass, chances) for chances in self.chances])
-        return self.links.collect(flow[:, None])
+        anyway, more = self._split_chances()
+        present = sum_rows(lambda row: row, mass)
+        flow = [
+            sum((more[m, a] * mass[a] for a, moves in enumerate(self.favoured) if m in moves), anyway[m] * present)
+            for m in range(len(anyway))
+        ]
+        return self.links.collect(looked_up(flow)[:, None])
+
+    def _split_chances(self) -> tuple[Float[Array, " M"], Float[Array, "M A"]]:
+        """The chance of each move whatever one does, and how much larger an action makes it."""
+        anyway = self.chances.min(axis=1)
+        return anyway, self.chances - anyway[:, None]
 
     def matrix(self, policy: Float[Array, "A S"]) -> Float[Array, "S S"]:
         return self.listed.matrix(policy)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
+from irlax.mdp.elementary import exp, log
 from irlax.typing import Array, Float
 
 #: Axes up to this length are written out; longer ones are looped over, so that compile times stay short.
@@ -75,15 +76,16 @@ def sum_rows(term: Callable[..., Array], *arrays: Array) -> Array:
 def log_sum_exp(rows: Float[Array, "A *shape"]) -> Float[Array, "*shape"]:
     """log Σ_a exp(row_a), which may hold −inf."""
     shift = _largest(rows)
-    return shift + jnp.log(sum_rows(lambda row: jnp.exp(row - shift), rows))
+    return shift + log(sum_rows(lambda row: exp(row - shift), rows))
 
 
 def softmax(rows: Float[Array, "A *shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "A *shape"]]:
     """log Σ_a exp(row_a), and exp(row_a) as shares of that sum: both from one exponential of each entry."""
     shift = _largest(rows)
+    # XLA's exponential, which it takes for expensive: ours it would compute again for each use.
     powers = by_row(lambda row: jnp.exp(row - shift), rows)
     total = sum_rows(lambda power: power, powers)
-    return shift + jnp.log(total), by_row(lambda power: power / total, powers)
+    return shift + log(total), by_row(lambda power: power / total, powers)
 
 
 def _largest(rows: Float[Array, "A *shape"]) -> Float[Array, "*shape"]:

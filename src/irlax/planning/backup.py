@@ -22,7 +22,8 @@ class AbstractBackup(StaysOnDevice):
     """V ↦ q ↦ V, for one MDP and one reward."""
 
     mdp: MDP
-    reward: Float[Array, "A S"]
+    #: One row will do where it is the same for all actions.
+    reward: Float[Array, "A1 S"]
 
     @abc.abstractmethod
     def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
@@ -138,7 +139,8 @@ def _discounted(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float
     expected = backup.mdp.dynamics.backward(next_value)
     if not written_out(expected):
         return backup.reward + backup.mdp.discount * expected
-    return kept([reward + backup.mdp.discount * row for reward, row in zip(backup.reward, expected, strict=True)])
+    rewards = list(backup.reward) * (len(expected) // len(backup.reward))
+    return kept([reward + backup.mdp.discount * row for reward, row in zip(rewards, expected, strict=True)])
 
 
 def _log_softmax(q: Float[Array, "A S"]) -> Float[Array, "A S"]:

@@ -48,6 +48,15 @@ def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
     return _stationary_occupancy(mdp, policy) if mdp.horizon is None else _visits(mdp, policy)
 
 
+def state_visits_of(mdp: MDP, policy: Any) -> Float[Array, " S"]:
+    """`visits_of`, summed over actions."""
+    # A plan's policies are computed on the way. If their visits were not added up one by one, XLA would not store them,
+    # but compute each anew for every move that it can lead to.
+    if mdp.horizon is None or isinstance(policy, Plan):
+        return visits_of(mdp, policy).sum(axis=0)
+    return _state_visits(mdp, policy)
+
+
 @exact
 def expected_return(mdp: MDP, policy: Any, reward: Any) -> Float[Array, ""]:
     r"""$G(\pi) = \mathbb{E}_\pi[\sum_t \gamma^t r(S_t, A_t, S_{t+1})]$, for a policy or a plan."""
@@ -87,6 +96,17 @@ def _visits(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
     initial = jnp.asarray(mdp.initial)
     nothing = split(jnp.zeros((mdp.num_actions, mdp.num_states), initial.dtype))
     return joined(_forward_in_time(policy, step, (initial, nothing))[0][1])
+
+
+@jax.jit
+def _state_visits(mdp: MDP, policy: Float[Array, "T A S"]) -> Float[Array, " S"]:
+    def step(carry, now):
+        mass, total = carry
+        joint = by_row(lambda probability: mass * probability, now)
+        return (mdp.discount * mdp.dynamics.forward(joint), total + mass), None
+
+    initial = jnp.asarray(mdp.initial)
+    return jax.lax.scan(step, (initial, jnp.zeros_like(initial)), policy)[0][1]
 
 
 @jax.jit

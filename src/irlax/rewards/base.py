@@ -28,6 +28,11 @@ class AbstractFolded(StaysOnDevice):
     def __call__(self, parameters: Parameters) -> Float[Array, "A S"]:
         """The expected reward of each action."""
 
+    @property
+    def by_state(self) -> bool:
+        """Whether it is the same for all actions of a state: then visits to states are all that one needs to know."""
+        return False
+
 
 class AbstractUnfolded(StaysOnDevice):
     """Parameters ↦ (the part of the reward that does not depend on s', and the aligned part that does)."""

@@ -100,6 +100,10 @@ class FoldedLinear(AbstractFolded):
     columns: Float[Array, "K A1 S"]
     num_actions: int = eqx.field(static=True)
 
+    @property
+    def by_state(self) -> bool:
+        return self.columns.shape[-2] == 1
+
     def __call__(self, parameters: Float[Array, " K"]) -> Float[Array, "A S"]:
         reward = jnp.tensordot(parameters, self.columns, 1)
         return jnp.broadcast_to(reward, (self.num_actions, reward.shape[-1]))

@@ -162,6 +162,10 @@ class FoldedNeural(AbstractFolded):
     dynamics: AbstractDynamics
     over: Over = eqx.field(static=True)
 
+    @property
+    def by_state(self) -> bool:
+        return self.over == "s"
+
     def __call__(self, parameters: Any) -> Float[Array, "A S"]:
         if self.over == "sas":
             _, ahead = UnfoldedNeural(self.static, self.observations, self.dynamics)(parameters)

@@ -74,6 +74,10 @@ class FoldedTable(AbstractFolded):
     dynamics: AbstractDynamics
     over: Over = eqx.field(static=True)
 
+    @property
+    def by_state(self) -> bool:
+        return self.over == "s"
+
     def __call__(self, parameters: Float[Array, "S *rest"]) -> Float[Array, "A S"]:
         if self.over == "sas":
             return self.dynamics.mean(self.dynamics.align(parameters))

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from irlax.mdp import MDP
 from irlax.planning.backup import AbstractBackup, PathBackup, SoftBackup
 from irlax.planning.fixed_point import fixed_point
-from irlax.planning.occupancy import visits_of
+from irlax.planning.occupancy import state_visits_of, visits_of
 from irlax.planning.path import believed_transitions, believed_visits
 from irlax.planning.plan import Plan, plan_with, policies_backward
 from irlax.planning.soft import TOLERANCE
@@ -84,6 +84,8 @@ class FeatureMatching(AbstractPlanned):
 
     def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
         reward = self.mdp.as_narrow(self.folded(parameters))
+        if self.folded.by_state:
+            reward = reward[:1]
         value, memory = start_value(self.low_memory, self.mdp, reward, memory)
         return value - (self.visits * reward).sum(), memory
 
@@ -161,11 +163,12 @@ def _unchanged(memory: Memory) -> Memory:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def start_value(
-    low_memory: bool, mdp: MDP, reward: Float[Array, "A S"], memory: Memory
+    low_memory: bool, mdp: MDP, reward: Float[Array, "A1 S"], memory: Memory
 ) -> tuple[Float[Array, ""], Memory]:
     r"""$\mathbb{E}_{s_0} V_0(s_0)$ of the soft plan. Its derivative in the reward is the occupancy.
 
-    That derivative is built in: one forward pass, nothing stored but the values. (The MDP is held fixed.)
+    That derivative is built in: one forward pass, nothing stored but the values. (The MDP is held fixed.) With one row
+    of rewards, for all actions, visits to states are counted, and not what was done there.
     """
     return _at_the_start(_planned(SoftBackup(mdp, reward), memory, low_memory=low_memory))
 
@@ -180,7 +183,8 @@ def _(low_memory, primals, tangents):
     else:
         plan = _planned(backup, memory, low_memory=low_memory)
         value, memory = _at_the_start(plan)
-    return (value, memory), ((visits_of(mdp, plan) * reward_dot).sum(), _unchanged(memory))
+    visits = state_visits_of(mdp, plan) if len(reward) == 1 else visits_of(mdp, plan)
+    return (value, memory), ((visits * reward_dot).sum(), _unchanged(memory))
 
 
 def _keeps_policies(mdp: MDP) -> bool:

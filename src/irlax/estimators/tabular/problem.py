@@ -67,7 +67,7 @@ class Problem(eqx.Module):
     def evaluate(self, x: Float[np.ndarray, " K"], memories: Memories | None = None) -> "Evaluation":
         """The loss and its gradient in x."""
         known = self.first_memories() if memories is None else memories
-        (value, known), gradient = _value_and_gradient(self, jnp.asarray(x), known)
+        (value, known), gradient = _value_and_gradient(self, x, known)
         return Evaluation(x, float(value), np.asarray(gradient), known)
 
     def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
@@ -102,7 +102,8 @@ class Evaluation(NamedTuple):
     memories: Memories
 
 
-@eqx.filter_jit
+# Not `filter_jit`, which takes a tenth of a millisecond to look at its arguments: as long as a small gradient takes.
+@jax.jit
 def _value_and_gradient(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Any:
     return jax.value_and_grad(problem.loss, has_aux=True)(x, memories)
 
