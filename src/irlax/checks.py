@@ -135,7 +135,7 @@ def nothing_after_the_end(reward: Any, terminal: Any, available: Any) -> None:
         earned = np.moveaxis(np.diagonal(earned, axis1=0, axis2=2), -1, 0)
     if earned.ndim == 2:
         earned = np.where(available, earned, 0)
-        earned = np.take_along_axis(earned, np.abs(earned).argmax(axis=1)[:, None], axis=1)[:, 0]
+        earned = np.take_along_axis(earned, np.abs(earned).argmax(axis=1)[:, None], axis=1)[: len(terminal), 0]
     paid = terminal & (earned != 0)
     if paid.any():
         raise ValueError(

@@ -147,7 +147,7 @@ def identify(mdp: MDP, reward: AbstractReward, plan: Plan, *, demos: Demonstrati
     return Identification(basis, kinds, singular, tuple(bound.parameter_names()), bound.is_linear, unseen)
 
 
-def _jacobian(folded: Any, parameters: Any) -> Float[Array, "A S K"]:
+def _jacobian(folded: Any, parameters: Any) -> Float[Array, "A R K"]:
     """∂E[r(s,a,S')]/∂θ."""
     tree = jax.jacfwd(folded)(parameters)
     leaves = [jnp.asarray(leaf).reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(tree)]
@@ -157,7 +157,7 @@ def _jacobian(folded: Any, parameters: Any) -> Float[Array, "A S K"]:
 def _reduced(
     mdp: MDP,
     plan: Plan,
-    by_parameter: Float[Array, "A S K"],
+    by_parameter: Float[Array, "A R K"],
     scale: Float[np.ndarray, " K"],
     visited: Bool[np.ndarray, "T S"] | None,
 ) -> Float[np.ndarray, "m K"]:
@@ -168,11 +168,11 @@ def _reduced(
     exists = np.asarray(mdp.available)
     values, policies = plan.value, (None if mdp.horizon is None else plan.next_value())
     triangle = np.zeros((0, len(scale)))
-    slope = _stationary_slope(mdp, plan, by_parameter) if policies is None else jnp.zeros_like(by_parameter[0])
+    slope = _stationary_slope(mdp, plan, by_parameter) if policies is None else jnp.zeros((mdp.num_states, len(scale)))
     for t in reversed(range(1 if mdp.horizon is None else mdp.horizon)):
         next_value = jnp.asarray(values if policies is None else policies[t])
         value_slope, response = _response(mdp, plan, next_value, slope, by_parameter)
-        rows = exists if visited is None else exists & visited[t][:, None]
+        rows = exists if visited is None else exists & np.asarray(mdp.dynamics.spread(visited[t]))[:, None]
         triangle = _triangle(np.vstack([triangle, np.asarray(response)[rows] / scale]))
         if mdp.horizon is not None:
             slope = value_slope
@@ -190,22 +190,22 @@ def _response(
     plan: Plan,
     next_value: Float[Array, " S"],
     next_slope: Float[Array, "S K"],
-    by_parameter: Float[Array, "A S K"],
-) -> tuple[Float[Array, "S K"], Float[Array, "S A K"]]:
+    by_parameter: Float[Array, "A R K"],
+) -> tuple[Float[Array, "S K"], Float[Array, "R A K"]]:
     """∂V_t and ∂log π_t(a|s) = ∂Q_t − ∂V_t, given ∂V_{t+1}."""
     policy = action_major_policy(plan.backup, next_value)
     ahead = jax.vmap(mdp.dynamics.backward, in_axes=-1, out_axes=-1)(next_slope)
     q_slope = by_parameter + mdp.discount * ahead
-    value_slope = (policy[..., None] * q_slope).sum(axis=0)
-    return value_slope, jnp.swapaxes(q_slope - value_slope, 0, 1)
+    value_slope = mdp.dynamics.added((policy[..., None] * q_slope).sum(axis=0))
+    return value_slope, jnp.swapaxes(q_slope - mdp.dynamics.spread(value_slope), 0, 1)
 
 
 @jax.jit
-def _stationary_slope(mdp: MDP, plan: Plan, by_parameter: Float[Array, "A S K"]) -> Float[Array, "S K"]:
+def _stationary_slope(mdp: MDP, plan: Plan, by_parameter: Float[Array, "A R K"]) -> Float[Array, "S K"]:
     """∂V, the value of earning ∂r for ever under π."""
     policy = action_major_policy(plan.backup, jnp.asarray(plan.value))
     chain = Chain(policy, mdp.dynamics, mdp.discount, mdp.terminal)
-    gain = (policy[..., None] * by_parameter).sum(axis=0)
+    gain = mdp.dynamics.added((policy[..., None] * by_parameter).sum(axis=0))
     return jax.vmap(chain.solve_values, in_axes=-1, out_axes=-1)(gain)
 
 
@@ -312,7 +312,7 @@ def _constant_in(active: np.ndarray, rewards: np.ndarray, mdp: MDP) -> np.ndarra
         return None
     exists = np.asarray(mdp.available).T.ravel()
     if mdp.terminal is not None:
-        exists = exists & np.tile(~np.asarray(mdp.terminal), mdp.num_actions)
+        exists = exists & np.tile(np.asarray(mdp.dynamics.spread(~np.asarray(mdp.terminal))), mdp.dynamics.width)
     paid = (active @ rewards)[:, exists]
     weights, *_ = np.linalg.lstsq(paid.T, np.ones(exists.sum()), rcond=None)
     if np.abs(weights @ paid - 1).max() > 1e-7:

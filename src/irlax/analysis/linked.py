@@ -49,9 +49,4 @@ def linked(mdp: MDP, steps: int = 1) -> Bool[np.ndarray, "S S"]:
 
 def _successors(mdp: MDP) -> sp.csr_array:
     """[s, u] is nonzero if some available action can lead from s to u."""
-    available = np.asarray(mdp.available)
-    parts = [
-        sp.diags_array(available[:, a].astype(float)) @ (matrix != 0)
-        for a, matrix in enumerate(mdp.dynamics.to_scipy())
-    ]
-    return sp.csr_array(sum(parts) != 0)
+    return sp.csr_array(mdp.dynamics.followers(np.asarray(mdp.available)) != 0)

@@ -93,8 +93,7 @@ def kim_aperiodic(mdp: MDP) -> RankTest:
     matrices = mdp.dynamics.to_scipy()
     if any(np.any((matrix.data > 0) & (matrix.data < 1 - 1e-12)) for matrix in matrices):
         raise ValueError("The condition of Kim et al. is about deterministic transitions.")
-    available = np.asarray(mdp.available)
-    edges = sp.csr_array(sum(sp.diags_array(available[:, a].astype(float)) @ m for a, m in enumerate(matrices)))
+    edges = mdp.dynamics.followers(np.asarray(mdp.available))
     edges.eliminate_zeros()
     if connected_components(edges, connection="strong", return_labels=False) > 1:
         raise ValueError("The condition of Kim et al. is about strongly connected graphs, which this is not.")

@@ -33,6 +33,7 @@ def shape(mdp: MDP, reward: Any, potential: Any) -> Float[Array, "S A S"]:
 
 def by_transition(mdp: MDP, reward: Any) -> Float[Array, "S A S"]:
     """A reward over s, (s,a) or (s,a,s') as an array over all transitions."""
+    mdp.refuse_ragged("given a table over (s, a, s')")
     reward = checked_reward(mdp, reward)
     full = (mdp.num_states, mdp.num_actions, mdp.num_states)
     return jnp.broadcast_to(reward.reshape(reward.shape + (1,) * (3 - reward.ndim)), full)

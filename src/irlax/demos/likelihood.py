@@ -46,13 +46,14 @@ def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Fl
 
 def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n"]:
     """log π_t(a|s) of each observed choice, one time step at a time, so that T·S·A is never built."""
+    cells = plan.mdp.dynamics.cells(demos.tabular_states, demos.actions)
     if plan.mdp.horizon is None:
-        return _choose(plan, plan.value, demos.tabular_states, demos.actions)
+        return _choose(plan, plan.value, *cells)
     horizon, rows = plan.mdp.horizon, np.arange(demos.num_steps)
     # An episode has at most one choice at each time, so rows fit a grid [T, N]; empty places point at row 0.
     grid = np.zeros((horizon, demos.num_episodes), np.int64)
     grid[demos.times, demos.episode] = rows
-    states, actions = (jnp.asarray(array[grid], jnp.int32) for array in (demos.tabular_states, demos.actions))
+    states, actions = (jnp.asarray(array[grid], jnp.int32) for array in cells)
     times, episode = (jnp.asarray(array, jnp.int32) for array in (demos.times, demos.episode))
     return _by_time(plan, states, actions)[times, episode]
 

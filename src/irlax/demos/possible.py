@@ -15,9 +15,7 @@ def check(demos: Demonstrations, mdp: MDP) -> None:
     states, actions, after = demos.tabular_states, demos.actions, demos.next_states
     refuse_rows(demos, states >= mdp.num_states, states, f"state must lie in 0..{mdp.num_states - 1}")
     refuse_rows(demos, actions >= mdp.num_actions, actions, f"action must lie in 0..{mdp.num_actions - 1}")
-    if mdp.mask is not None:
-        absent = ~np.asarray(mdp.mask)[actions, states]
-        refuse_rows(demos, absent, actions, "action must be available in its state")
+    refuse_rows(demos, ~mdp.exist(states, actions), actions, "action must be available in its state")
     if mdp.horizon is not None:
         late = demos.times >= mdp.horizon
         refuse_rows(demos, late, demos.times, f"time must lie below the horizon {mdp.horizon}")

@@ -54,20 +54,17 @@ def _until_the_end(states: np.ndarray, actions: np.ndarray, after: np.ndarray, t
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def _sample(
-    mdp: MDP, policy: Float[Array, "*T S A"], num: int, steps: int, key: PRNGKeyArray
+    mdp: MDP, policy: Float[Array, "*T R A"], num: int, steps: int, key: PRNGKeyArray
 ) -> tuple[Int[Array, "L N"], Int[Array, "L N"], Int[Array, "L N"]]:
     start_key, action_key, transition_key = jr.split(key, 3)
-    start = _draw(jnp.asarray(mdp.initial)[None], jnp.zeros(num, jnp.int32), jr.uniform(start_key, (num,)))
+    cumulative = jnp.cumsum(jnp.asarray(mdp.initial))[None]
+    start = inverse_cdf(cumulative, (jnp.zeros(num, jnp.int32),), jr.uniform(start_key, (num,)))
 
     def step(state, keys_and_policy):
         (action_key, transition_key), now = keys_and_policy
-        action = _draw(policy if now is None else now, state, jr.uniform(action_key, (num,)))
+        action = mdp.dynamics.choose(policy if now is None else now, state, jr.uniform(action_key, (num,)))
         after = mdp.dynamics.sample(state, action, jr.uniform(transition_key, (num,)))
         return after, (state, action, after)
 
     keys = (jr.split(action_key, steps), jr.split(transition_key, steps))
     return jax.lax.scan(step, start, (keys, policy if policy.ndim == 3 else None))[1]
-
-
-def _draw(probs: Float[Array, "R A"], row: Int[Array, " N"], uniform: Float[Array, " N"]) -> Int[Array, " N"]:
-    return inverse_cdf(jnp.cumsum(probs, axis=-1), (row,), uniform)

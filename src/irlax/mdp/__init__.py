@@ -4,5 +4,6 @@ from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successor
 from irlax.mdp.mdp import MDP
 from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
+from irlax.mdp.ragged import Ragged
 
-__all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Moves", "Nature", "Successors"]
+__all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Moves", "Nature", "Ragged", "Successors"]

@@ -1,6 +1,6 @@
 """Host-side preparation of transition data, in NumPy and SciPy, before it becomes an MDP."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,56 @@ def fill_unavailable(
         return transitions
     stay = np.eye(len(transitions))[:, None, :]
     return np.where(available[..., None], transitions, stay)
+
+
+class ListedActions(NamedTuple):
+    """Actions one after the other: whose each is, which of that state's it is, and where it leads."""
+
+    states: Int[np.ndarray, " N"]
+    numbers: Int[np.ndarray, " N"]
+    successors: Int[np.ndarray, "N B"]
+    probs: Float[np.ndarray, "N B"]
+
+    def tables(
+        self, shape: tuple[int, int], cells: tuple[Int[np.ndarray, " N"], Int[np.ndarray, " N"]]
+    ) -> tuple[Int[np.ndarray, "R W B"], Float[np.ndarray, "R W B"], Bool[np.ndarray, "R W"]]:
+        """Successors, their probabilities and which cells are filled, in tables of this shape."""
+        width = self.probs.shape[-1]
+        successors, probs, available = np.zeros((*shape, width), int), np.zeros((*shape, width)), np.zeros(shape, bool)
+        successors[cells], probs[cells], available[cells] = self.successors, self.probs, True
+        return successors, probs, available
+
+
+def checked_actions(states: Any, successors: Any, probs: Any, num_states: int) -> ListedActions:
+    """A list of actions, each of one state, with every state having at least one."""
+    states, successors = checks.as_integers("states", states), checks.as_integers("successors", successors)
+    if states.ndim != 1 or not len(states):
+        raise ValueError(f"`states` must have shape (N,), with one entry for each action, but has {states.shape}.")
+    if probs is None:
+        checks.has_shape("successors", successors, states.shape, "(N,), as `states`, where no `probs` are given")
+        successors, probs = successors[:, None], np.ones((len(states), 1))
+    else:
+        probs = checks.as_floats("probs", probs)
+        checks.has_shape("successors", successors, (len(states), None), "(N, B)")
+        checks.has_shape("probs", probs, successors.shape, "(N, B), as `successors`")
+        probs = checks.probabilities("probs", probs)
+    checks.in_range("states", states, num_states, "states")
+    checks.in_range("successors", successors, num_states, "states")
+    counts = np.bincount(states, minlength=num_states)
+    if (counts == 0).any():
+        raise ValueError(
+            f"`states` lists no action of states {checks.places(counts == 0)}. Give each state at least one; "
+            f"an end is a state with one action that leads back to itself."
+        )
+    return ListedActions(states, numbered(states), successors, probs)
+
+
+def numbered(states: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+    """How often each state was listed before: the number of its action."""
+    counts = np.bincount(states)
+    numbers = np.empty(len(states), int)
+    numbers[np.argsort(states, kind="stable")] = np.arange(len(states)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return numbers
 
 
 def merge_repeated(
@@ -165,7 +215,7 @@ def counts_to_probs(counts: Any, available: Any, unseen: str) -> tuple[Any, np.n
     return np.where(never[..., None], filler, counts * scale[..., None]), exists
 
 
-def undiscounted_end(dynamics: AbstractDynamics, available: Bool[np.ndarray, "S A"]) -> Bool[np.ndarray, " S"]:
+def undiscounted_end(dynamics: AbstractDynamics, available: Bool[np.ndarray, "R A"]) -> Bool[np.ndarray, " S"]:
     """The absorbing states of a proper MDP, or an error that says why γ = 1 has no meaning without a horizon."""
     advice = "Give a horizon, or a discount below 1."
     terminal = absorbing_states(dynamics, available)
@@ -174,15 +224,14 @@ def undiscounted_end(dynamics: AbstractDynamics, available: Bool[np.ndarray, "S 
             f"discount = 1 with no horizon needs absorbing states in which the problem ends, but no state is "
             f"absorbing. {advice}"
         )
-    several = terminal & (available.sum(axis=1) > 1)
+    several = terminal & (np.asarray(dynamics.added(available.sum(axis=1))) > 1)
     if several.any():
         raise ValueError(
             f"discount = 1 with no horizon: absorbing states {checks.places(several)} have more than one "
             f"available action, so choosing there would earn entropy for ever (log 2 a step with two). "
             f"Pass `available=` with one action in each absorbing state. {advice}"
         )
-    matrices = dynamics.to_scipy()
-    edges = sp.csr_array(sum(sp.diags_array(available[:, a].astype(float)) @ m for a, m in enumerate(matrices)))
+    edges = dynamics.followers(available)
     # One extra node that every terminal state is entered from: a backward search then starts everywhere at once.
     size = len(terminal)
     source = sp.csr_array(terminal.astype(float)[None, :])

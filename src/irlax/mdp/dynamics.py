@@ -10,6 +10,7 @@ A value for each possible transition is kept in the layout of the class ("aligne
 """
 
 import abc
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -100,13 +101,58 @@ class AbstractDynamics(StaysOnDevice):
     def to_scipy(self) -> list[sp.csr_array]:
         """One (S, S) matrix per action."""
 
+    @property
+    def num_rows(self) -> int:
+        """The length of tables over states and actions: S, unless some states take several rows (`Ragged`)."""
+        return self.num_states
+
+    @property
+    def width(self) -> int:
+        """Their width: A, unless some states take several rows."""
+        return self.num_actions
+
+    def spread(self, values: Shaped[Array, "S *rest"]) -> Shaped[Array, "R *rest"]:
+        """What holds for a state, for each of its rows."""
+        return values
+
+    def added(self, rows: Shaped[Array, "R *rest"]) -> Shaped[Array, "S *rest"]:
+        """The sum over the rows of each state; the adjoint of `spread`."""
+        return rows
+
+    def largest(self, rows: Float[Array, " R"]) -> Float[Array, " S"]:
+        """The largest over the rows of each state."""
+        return rows
+
+    def log_added_exp(self, rows: Float[Array, " R"]) -> Float[Array, " S"]:
+        """log Σ exp(row) over the rows of each state."""
+        return rows
+
+    def cells(self, states: Int[Array, "*n"], actions: Int[Array, "*n"]) -> tuple[Any, Any]:
+        """Row and column of each state and action in tables over them."""
+        return states, actions
+
+    def choose(
+        self, policy: Float[Array, "R A"], state: Int[Array, " N"], uniform: Float[Array, " N"]
+    ) -> Int[Array, " N"]:
+        """Actions by inversion of a policy's distribution function at `uniform` in [0, 1)."""
+        return inverse_cdf(jnp.cumsum(policy, axis=-1), (state,), uniform)
+
+    def staying(self) -> Float[np.ndarray, "R A"]:
+        """P(s | s, a)."""
+        return np.stack([matrix.diagonal() for matrix in self.to_scipy()], axis=-1)
+
+    def followers(self, available: Bool[np.ndarray, "R A"]) -> sp.csr_array:
+        """An (S, S) matrix that is positive where an available action can lead from one state to the other."""
+        matrices = enumerate(self.to_scipy())
+        return sp.csr_array(sum(sp.diags_array(available[:, a].astype(float)) @ matrix for a, matrix in matrices))
+
     @exact
-    def expect(self, value: Float[Array, " S"]) -> Float[Array, "S A"]:
+    def expect(self, value: Float[Array, " S"]) -> Float[Array, "R A"]:
         """Backward: E[value(s') | s, a]."""
         return self.backward(jnp.asarray(value)).T
 
     @exact
-    def push(self, mass: Float[Array, "S A"]) -> Float[Array, " S"]:
+    def push(self, mass: Float[Array, "R A"]) -> Float[Array, " S"]:
         """Forward: where mass on (s, a) lands one step later; the adjoint of `expect`."""
         return self.forward(jnp.asarray(mass).T)
 
@@ -368,7 +414,7 @@ def _tilted(probs: Float[Array, "*shape"], log_weight: Float[Array, "..."]) -> F
     return jnp.where(probs > 0, probs * jnp.exp(jnp.where(probs > 0, log_weight, 0)), 0)
 
 
-def absorbing_states(dynamics: AbstractDynamics, available: Bool[np.ndarray, "S A"]) -> Bool[np.ndarray, " S"]:
+def absorbing_states(dynamics: AbstractDynamics, available: Bool[np.ndarray, "R A"]) -> Bool[np.ndarray, " S"]:
     """States that no available action leaves."""
-    stays = np.stack([matrix.diagonal() for matrix in dynamics.to_scipy()], axis=-1)
-    return np.all(~available | (stays >= 1 - 1e-12), axis=-1)
+    ways_out = (available & (dynamics.staying() < 1 - 1e-12)).sum(axis=-1)
+    return np.asarray(dynamics.added(ways_out)) == 0

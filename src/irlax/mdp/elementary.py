@@ -56,7 +56,8 @@ def _fast_log(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    return functools.reduce(lambda result, next: result * x + next, coefficients[1:], coefficients[0])
+    highest, second, *rest = coefficients
+    return functools.reduce(lambda result, next: result * x + next, rest, highest * x + second)
 
 
 #: From so many numbers on, memory is what a loop waits for, and XLA's exponential leaves more room to fetch ahead.

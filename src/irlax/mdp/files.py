@@ -9,14 +9,15 @@ import equinox as eqx
 import numpy as np
 
 from irlax import checks, storage
-from irlax.mdp.dynamics import Dense, Deterministic, Successors
+from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors
 from irlax.mdp.mdp import MDP
 from irlax.mdp.moves import Moves
+from irlax.mdp.ragged import Ragged
 from irlax.precision import is_traced
 from irlax.typing import Shaped
 
 FORMAT = "irlax-mdp-1"
-_DYNAMICS = ("transitions", "successors", "probs")
+_DYNAMICS = ("transitions", "states", "successors", "probs")
 _TEXTS = ("layout", "state_names", "action_names")
 _KEYS = ("format", *_DYNAMICS, "initial", "discount", "horizon", "available", *_TEXTS)
 
@@ -57,7 +58,7 @@ def save_mdp(
         "initial": mdp.initial,
         "discount": float(mdp.discount),
         "horizon": -1 if mdp.horizon is None else mdp.horizon,
-        "available": None if mdp.mask is None else mdp.mask.T,
+        "available": None if mdp.mask is None or isinstance(mdp.dynamics, Ragged) else mdp.mask.T,
     }
     texts = {"layout": layout, "state_names": state_names, "action_names": action_names}
     arrays |= {name: None if value is None else np.array(tuple(value)) for name, value in texts.items()}
@@ -75,6 +76,7 @@ def load_mdp(path: str | os.PathLike[str]) -> MDP:
     | `transitions` | float [S,A,S] | P(s' given s, a); or else: |
     | `successors` | int [S,A,B] | the next states that are possible |
     | `probs` | float [S,A,B] | their probabilities; may be left out if B = 1 |
+    | `states` | int [N] | optional: a list of actions, as `MDP.from_actions` takes it; the two above are then [N,B] |
     | `initial` | float [S] | the distribution of the first state |
     | `discount` | number | γ |
     | `horizon` | integer | decisions; −1 (or left out) for none |
@@ -106,12 +108,25 @@ def load_mdp_file(path: str | os.PathLike[str]) -> MDPFile:
 def _dynamics(mdp: MDP) -> dict[str, Any]:
     """The arrays of the dynamics, state-major as the constructors take them."""
     dynamics = mdp.dynamics
+    if isinstance(dynamics, Moves):
+        dynamics = dynamics.listed
+    if isinstance(dynamics, Ragged):
+        cells = np.nonzero(np.asarray(mdp.available))
+        states, numbers = dynamics.listed(*cells)
+        order = np.lexsort((numbers, states))
+        found = {"states": states} | {name: array[cells] for name, array in _stored(dynamics.rows).items()}
+        # Padding, which has probability 0, may point at a row that is no state's first.
+        beyond = found["successors"] >= mdp.num_states
+        found["successors"] = np.where(beyond, states[:, None], found["successors"])
+        return {name: array[order] for name, array in found.items()}
+    return _stored(dynamics)
+
+
+def _stored(dynamics: AbstractDynamics) -> dict[str, Any]:
     if isinstance(dynamics, Dense):
         return {"transitions": np.asarray(dynamics.probs).swapaxes(0, 1)}
     if isinstance(dynamics, Deterministic):
         return {"successors": np.asarray(dynamics.successor).T[..., None]}
-    if isinstance(dynamics, Moves):
-        dynamics = dynamics.listed
     if isinstance(dynamics, Successors):
         return {"successors": np.asarray(dynamics.successors).T, "probs": np.asarray(dynamics.probs).T}
     raise TypeError(f"No file format is known for dynamics of type {type(dynamics).__name__}.")
@@ -122,7 +137,7 @@ def _check_keys(path: Path, arrays: dict[str, np.ndarray]) -> None:
     if stated.shape != () or str(stated) != FORMAT:
         raise ValueError(f"The format must be {FORMAT!r}, but is {str(stated)!r:.60}.")
     there = ", ".join(arrays) or "nothing"
-    if ("transitions" in arrays) == ("successors" in arrays):
+    if ("transitions" in arrays) == ("successors" in arrays) or ("transitions" in arrays and "states" in arrays):
         raise ValueError(f"The file must hold `transitions` or `successors`, and not both. It holds {there}.")
     missing = [name for name in ("initial", "discount") if name not in arrays]
     if missing:
@@ -136,8 +151,12 @@ def _check_keys(path: Path, arrays: dict[str, np.ndarray]) -> None:
 def _mdp(arrays: dict[str, np.ndarray]) -> MDP:
     stored = arrays.get("transitions", arrays.get("successors"))
     assert stored is not None
-    if stored.ndim != 3 or 0 in stored.shape:
-        raise ValueError(f"Transitions must have three axes, none of them empty, but have shape {stored.shape}.")
+    axes, listed = (2, True) if "states" in arrays else (3, False)
+    if stored.ndim != axes or 0 in stored.shape:
+        raise ValueError(
+            f"Transitions must have {'two' if listed else 'three'} axes, none of them empty, but have shape "
+            f"{stored.shape}."
+        )
     for name in ("transitions", "probs", "initial"):
         if name in arrays and arrays[name].dtype.kind not in "iuf":
             raise TypeError(f"`{name}` must hold numbers, but has dtype {arrays[name].dtype}.")
@@ -155,7 +174,12 @@ def _mdp(arrays: dict[str, np.ndarray]) -> MDP:
         raise TypeError(f"`successors` must hold integers, but has dtype {stored.dtype}.")
     if "probs" not in arrays and stored.shape[-1] != 1:
         raise ValueError(f"The file lists {stored.shape[-1]} successors for each state and action, but no `probs`.")
-    return MDP.from_successors(stored, arrays.get("probs", np.ones(stored.shape)), arrays["initial"], **options)
+    probs = arrays.get("probs", np.ones(stored.shape))
+    if not listed:
+        return MDP.from_successors(stored, probs, arrays["initial"], **options)
+    if options.pop("available") is not None:
+        raise ValueError("`available` says which cells of a table exist, but the file holds a list of actions.")
+    return MDP.from_actions(arrays["states"], stored, arrays["initial"], probs=probs, **options)
 
 
 def _texts(arrays: dict[str, Any], mdp: MDP) -> dict[str, tuple[str, ...] | None]:

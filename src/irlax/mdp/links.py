@@ -40,7 +40,7 @@ class Predecessors(StaysOnDevice):
         order = np.argsort(into, kind="stable")
         links, into = links[order], into[order]
         degree = np.bincount(into, minlength=num_states)
-        width = _row_width(degree)
+        width = row_width(degree)
         position = np.arange(len(into)) - np.repeat(np.cumsum(degree) - degree, degree)
         extra = np.maximum(-(-degree // width) - 1, 0)
         first_extra = num_states + np.cumsum(extra) - extra
@@ -60,8 +60,8 @@ class Predecessors(StaysOnDevice):
         return Predecessors(entries, jnp.pad(self.owners, (0, missing[1])))
 
 
-def _row_width(degree: Int[np.ndarray, " S"]) -> int:
-    """The width at which the table is smallest, given how many links enter each state."""
+def row_width(degree: Int[np.ndarray, " S"]) -> int:
+    """The width at which a table is smallest whose long lists take several rows, given how long each of them is."""
     count = np.bincount(degree)
     degrees = np.arange(len(count))
     widths = np.unique(np.clip(degrees[count > 0], 1, UNROLL))

@@ -13,9 +13,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from irlax import checks
 from irlax.mdp.build import (
     as_moves,
+    checked_actions,
     counts_to_probs,
     fill_unavailable,
     merge_repeated,
+    numbered,
     shared_successors,
     successors_from_scipy,
     undiscounted_end,
@@ -23,8 +25,9 @@ from irlax.mdp.build import (
 from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors, absorbing_states
 from irlax.mdp.links import Links
 from irlax.mdp.moves import Moves
+from irlax.mdp.ragged import Layout, Ragged
 from irlax.precision import StaysOnDevice, is_traced, scope
-from irlax.typing import Array, Bool, Float, Scalar
+from irlax.typing import Array, Bool, Float, Int, Scalar
 
 
 class MDP(StaysOnDevice):
@@ -40,7 +43,7 @@ class MDP(StaysOnDevice):
     initial: Float[Array, " S"]
     discount: Scalar
     #: Action-major; None when every action exists everywhere.
-    mask: Bool[Array, "A S"] | None = None
+    mask: Bool[Array, "A R"] | None = None
     #: Where an undiscounted, endless problem ends; None in every other problem.
     terminal: Bool[Array, " S"] | None = None
     horizon: int | None = eqx.field(static=True, default=None)
@@ -152,6 +155,43 @@ class MDP(StaysOnDevice):
         probs, available = counts_to_probs(table, available, unseen)
         return cls.from_dense(probs, _normalised(initial), discount=discount, horizon=horizon, available=available)
 
+    @classmethod
+    def from_actions(
+        cls,
+        states: Any,
+        successors: Any,
+        initial: Any,
+        *,
+        discount: Scalar,
+        probs: Any = None,
+        horizon: int | None = None,
+    ) -> "MDP":
+        """From a list of N actions, each of one state: for states that differ much in how many they have.
+
+        Action n can be taken in `states[n]` and leads to `successors[n, b]` with probability `probs[n, b]`, or, without
+        `probs`, to `successors[n]` for certain. The actions of a state are numbered in the order in which they are
+        listed, 0, 1, ...
+
+        Where room for the most actions in every state would be wasteful, a state with many takes several rows of all
+        tables over states and actions (rewards, features, policies, visits). These have the shape `table_shape`, and
+        `cells` says where in them each action stands:
+
+            roads = MDP.from_actions(start, end, initial, discount=0.99)
+            length = np.zeros(roads.table_shape)
+            length[roads.cells(start)] = metres        # in the order in which roads were listed
+        """
+        listed = checked_actions(states, successors, probs, len(np.atleast_1d(initial)))
+        layout = Layout.of(np.bincount(listed.states, minlength=len(np.atleast_1d(initial))))
+        rest: Any = {"initial": initial, "discount": discount, "horizon": horizon}
+        plain = len(layout.counts) * layout.num_actions <= 2 * layout.num_rows * layout.width
+        shape = (len(layout.counts), layout.num_actions) if plain else (layout.num_rows, layout.width)
+        cells = (listed.states, listed.numbers) if plain else layout.cells(listed.states, listed.numbers)
+        followers, probs, available = listed.tables(shape, cells)
+        if plain:
+            return cls.from_successors(followers, probs, available=available, **rest)
+        by_row = (*merge_repeated(followers, probs, available), available)
+        return _assembled(lambda *arrays: Ragged(_sparse(*arrays), layout), by_row, available=available, **rest)
+
     @property
     def num_states(self) -> int:
         """S."""
@@ -159,18 +199,48 @@ class MDP(StaysOnDevice):
 
     @property
     def num_actions(self) -> int:
-        """A."""
+        """A: as many as the state with the most of them has."""
         return self.dynamics.num_actions
+
+    @property
+    def table_shape(self) -> tuple[int, int]:
+        """The shape of tables over states and actions: (S, A), unless some states take several rows."""
+        return self.dynamics.num_rows, self.dynamics.width
+
+    def cells(self, states: Any, actions: Any = None) -> tuple[Int[np.ndarray, "*n"], Int[np.ndarray, "*n"]]:
+        """Row and column of states and actions in tables over them: (states, actions), unless states take several rows.
+
+        `plan.policy[mdp.cells(states, actions)]` holds their probabilities, and so on. Without `actions` they are
+        numbered as `from_actions` numbers them: the k-th time that a state is listed stands for its k-th action.
+        """
+        states = checks.as_integers("states", states)
+        checks.in_range("states", states, self.num_states, "states")
+        if actions is None:
+            checks.has_shape("states", states, (None,), "(N,), one for each action")
+            actions = numbered(states)
+        states, actions = np.broadcast_arrays(states, checks.as_integers("actions", actions))
+        checks.in_range("actions", actions, self.num_actions, "actions")
+        absent = ~self.exist(states, actions)
+        if absent.any():
+            first = tuple(np.argwhere(absent)[0])
+            raise ValueError(f"Action {actions[first]} is not available in state {states[first]}.")
+        return self.dynamics.cells(states, actions)
+
+    def exist(self, states: Int[np.ndarray, "*n"], actions: Int[np.ndarray, "*n"]) -> Bool[np.ndarray, "*n"]:
+        """Whether each action is available in its state."""
+        if isinstance(self.dynamics, Ragged):
+            return np.asarray(actions < np.asarray(self.dynamics.layout.counts)[states])
+        return np.ones(np.shape(actions), bool) if self.mask is None else np.asarray(self.mask)[actions, states]
 
     def as_narrow(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
         """A reward or a policy at the precision of this problem: float32 if that was asked for, else as it is."""
         return values.astype(np.float32) if self.initial.dtype == np.float32 else values
 
     @property
-    def available(self) -> Bool[Array, "S A"]:
+    def available(self) -> Bool[Array, "R A"]:
         """Which actions exist where."""
         if self.mask is None:
-            return np.ones((self.num_states, self.num_actions), bool)
+            return np.ones(self.table_shape, bool)
         return self.mask.T if is_traced(self.mask) else np.asarray(self.mask).T
 
     @property
@@ -197,6 +267,7 @@ class MDP(StaysOnDevice):
         Planners, occupancies and fits then run on all of them. Each device holds its share of the transitions; what is
         exchanged at each step is one number for each state. The devices must divide the number of states.
         """
+        self.refuse_ragged("spread over devices")
         if len(mesh.axis_names) != 1:
             raise ValueError(f"`mesh` must have one axis, but has {mesh.axis_names}.")
         if self.num_states % mesh.size:
@@ -217,6 +288,15 @@ class MDP(StaysOnDevice):
             arrays, rest = eqx.partition(self, eqx.is_array_like)
             placed = jax.tree.map(lambda leaf: spread(leaf) if np.ndim(leaf) else leaf, arrays)
             return eqx.combine(placed, rest)
+
+    def refuse_ragged(self, what: str) -> None:
+        """A ValueError for what needs tables with a row for each state."""
+        if isinstance(self.dynamics, Ragged):
+            raise ValueError(
+                f"An MDP in which states take several rows of a table ({self.table_shape}, for {self.num_states} "
+                f"states with up to {self.num_actions} actions) cannot be {what}. If it is small, build it with "
+                f"`from_successors` and `available=`."
+            )
 
     def replace(self, **changes: Any) -> "MDP":
         """The same problem with another `discount`, `horizon` or `initial`, checked again."""
@@ -264,7 +344,7 @@ def _assembled(
         discount, horizon = checks.discount(discount), checks.horizon(horizon)
         terminal = None
         if horizon is None and not is_traced(discount) and discount == 1 and not is_traced(dynamics, available):
-            everywhere = np.ones((dynamics.num_states, dynamics.num_actions), bool)
+            everywhere = np.ones((dynamics.num_rows, dynamics.width), bool)
             exists = everywhere if available is None else np.asarray(available)
             terminal = jnp.asarray(undiscounted_end(dynamics, exists))
         mask = None if available is None else jnp.asarray(available).T

@@ -15,8 +15,8 @@ class Moves(AbstractDynamics):
     """A few moves, each with one next state everywhere, and an action's chances of making each of them.
 
     The chances are the same in all states, as in a grid with slips, so nothing is stored for a state but where its
-    moves lead. Two moves may lead to the same state, as where a wall blocks both. `favoured` follows from the chances, so
-    these are not to be replaced or differentiated: of dynamics with parameters, list the probabilities (`Successors`).
+    moves lead. Two moves may lead to the same state, as where a wall blocks both. `favoured` follows from the chances,
+    so these are not to be replaced or differentiated: list the probabilities instead (`Successors`).
     """
 
     links: Links

@@ -23,33 +23,39 @@ class AbstractBackup(StaysOnDevice):
 
     mdp: MDP
     #: One row will do where it is the same for all actions.
-    reward: Float[Array, "A1 S"]
+    reward: Float[Array, "A1 R"]
 
     @abc.abstractmethod
-    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
         """The value of each action, given the values of the states that follow; −inf where it does not exist."""
 
     @abc.abstractmethod
-    def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
+    def value(self, q: Float[Array, "A R"]) -> Float[Array, " S"]:
         """The value of each state, given those of its actions."""
 
     @abc.abstractmethod
-    def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
+    def log_policy(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
         """log π(a|s), normalised."""
 
     @abc.abstractmethod
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         """The transitions that the model reckons with."""
 
-    def policy(self, q: Float[Array, "A S"], value: Float[Array, " S"]) -> Float[Array, "A S"]:
+    def policy(self, q: Float[Array, "A R"], value: Float[Array, " S"]) -> Float[Array, "A R"]:
         """π(a|s), where V(s) = `value(q)` is known already."""
+        value = self.mdp.dynamics.spread(value)
         return by_row(lambda q: jnp.exp(q - value), q)
+
+    @property
+    def nothing(self) -> Float[Array, " S"]:
+        """The values after the end."""
+        return jnp.zeros(self.mdp.num_states, self.reward.dtype)
 
     def __call__(self, next_value: Float[Array, " S"]) -> Float[Array, " S"]:
         value = self.value(self.q(next_value))
         return value if self.mdp.terminal is None else jnp.where(self.mdp.terminal, 0, value)
 
-    def available_only(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
+    def available_only(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
         """`q` with −inf where an action does not exist."""
         if self.mdp.mask is None:
             return q
@@ -64,18 +70,22 @@ class SoftBackup(AbstractBackup):
     Primer, Eq. "Soft VI"; Ziebart (2010).
     """
 
-    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return self.available_only(_discounted(self, next_value))
 
-    def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
-        return log_sum_exp(q)
+    def value(self, q: Float[Array, "A R"]) -> Float[Array, " S"]:
+        return self.mdp.dynamics.log_added_exp(log_sum_exp(q))
 
-    def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
-        return _log_softmax(q)
+    def log_policy(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
+        return _log_softmax(self, q)
 
-    def choose(self, next_value: Float[Array, " S"]) -> tuple[Float[Array, " S"], Float[Array, "A S"]]:
+    def choose(self, next_value: Float[Array, " S"]) -> tuple[Float[Array, " S"], Float[Array, "A R"]]:
         """V and π at once, before a horizon."""
-        return softmax(self.q(next_value))
+        q = self.q(next_value)
+        if self.mdp.dynamics.num_rows > self.mdp.num_states:
+            value = self.value(q)
+            return value, self.policy(q, value)
+        return softmax(q)
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         return self.mdp.dynamics
@@ -84,18 +94,19 @@ class SoftBackup(AbstractBackup):
 class HardBackup(AbstractBackup):
     """The return-maximising model: Q as in the soft one, V(s) = max_a Q(s,a); ties share the policy equally."""
 
-    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return self.available_only(_discounted(self, next_value))
 
-    def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
-        return q.max(axis=0)
+    def value(self, q: Float[Array, "A R"]) -> Float[Array, " S"]:
+        return self.mdp.dynamics.largest(q.max(axis=0))
 
-    def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
-        best = q.max(axis=0)
+    def log_policy(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
+        dynamics = self.mdp.dynamics
+        best = dynamics.spread(self.value(q))
         ties = q >= best - TIE * jnp.maximum(1, jnp.abs(best))
-        return jnp.where(ties, -jnp.log(ties.sum(axis=0)), -jnp.inf)
+        return jnp.where(ties, -jnp.log(dynamics.spread(dynamics.added(ties.sum(axis=0)))), -jnp.inf)
 
-    def policy(self, q: Float[Array, "A S"], value: Float[Array, " S"]) -> Float[Array, "A S"]:
+    def policy(self, q: Float[Array, "A R"], value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return jnp.exp(self.log_policy(q))
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
@@ -114,14 +125,14 @@ class PathBackup(AbstractBackup):
     #: The part of the reward that depends on s', aligned with the dynamics; it may not be averaged here.
     transition_reward: Float[Array, "..."] | None = None
 
-    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+    def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return self.available_only(self.reward + self.mdp.dynamics.log_mean_exp(self._exponent(next_value)))
 
-    def value(self, q: Float[Array, "A S"]) -> Float[Array, " S"]:
-        return log_sum_exp(q)
+    def value(self, q: Float[Array, "A R"]) -> Float[Array, " S"]:
+        return self.mdp.dynamics.log_added_exp(log_sum_exp(q))
 
-    def log_policy(self, q: Float[Array, "A S"]) -> Float[Array, "A S"]:
-        return _log_softmax(q)
+    def log_policy(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
+        return _log_softmax(self, q)
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         r"""$\hat P(s'|s,a) \propto P(s'|s,a)\,e^{r(s,a,s') + \gamma V(s')}$."""
@@ -134,7 +145,7 @@ class PathBackup(AbstractBackup):
         return ahead if self.transition_reward is None else self.transition_reward + ahead
 
 
-def _discounted(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+def _discounted(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
     """r + γ E[V(S')]."""
     expected = backup.mdp.dynamics.backward(next_value)
     if not written_out(expected):
@@ -143,6 +154,6 @@ def _discounted(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float
     return kept([reward + backup.mdp.discount * row for reward, row in zip(rewards, expected, strict=True)])
 
 
-def _log_softmax(q: Float[Array, "A S"]) -> Float[Array, "A S"]:
-    value = log_sum_exp(q)
+def _log_softmax(backup: AbstractBackup, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
+    value = backup.mdp.dynamics.spread(backup.value(q))
     return by_row(lambda q: q - value, q)

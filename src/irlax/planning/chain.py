@@ -18,18 +18,19 @@ KRYLOV_TOLERANCE = 1e-13
 class Chain(StaysOnDevice):
     """P_π, discounted; a terminal state has no successor."""
 
-    policy: Float[Array, "A S"]
+    policy: Float[Array, "A R"]
     dynamics: AbstractDynamics
     discount: Scalar
     terminal: Bool[Array, " S"] | None = None
 
     def ahead(self, value: Float[Array, " S"]) -> Float[Array, " S"]:
         """γ P_π value."""
-        return self._going_on(self.discount * sum_rows(jnp.multiply, self.policy, self.dynamics.backward(value)))
+        by_row = sum_rows(jnp.multiply, self.policy, self.dynamics.backward(value))
+        return self._going_on(self.discount * self.dynamics.added(by_row))
 
     def onward(self, mass: Float[Array, " S"]) -> Float[Array, " S"]:
         """γ P_πᵀ mass: where mass on states lands one step later."""
-        mass = self._going_on(mass)
+        mass = self.dynamics.spread(self._going_on(mass))
         return self.discount * self.dynamics.forward(by_row(lambda policy: policy * mass, self.policy))
 
     def solve_values(self, gain: Float[Array, " S"], tol: Scalar = KRYLOV_TOLERANCE) -> Float[Array, " S"]:
@@ -44,9 +45,9 @@ class Chain(StaysOnDevice):
         """(I − γ P_πᵀ)⁻¹ start: discounted visits to each state."""
         return self._solve(start, KRYLOV_TOLERANCE, transpose=True)
 
-    def occupancy(self, start: Float[Array, " S"]) -> Float[Array, "A S"]:
+    def occupancy(self, start: Float[Array, " S"]) -> Float[Array, "A R"]:
         """Discounted visits to states and actions; an end, where nothing is decided, is not counted."""
-        return self.policy * self._going_on(self.solve_visits(start))
+        return self.policy * self.dynamics.spread(self._going_on(self.solve_visits(start)))
 
     def long_run(self, start: Float[Array, " S"]) -> Float[Array, " S"]:
         r"""Where the undiscounted chain is in the long run: μ = P_πᵀ μ, of mass 1, if it has one closed class.
@@ -78,7 +79,7 @@ class Chain(StaysOnDevice):
             system = jnp.eye(len(matrix), dtype=matrix.dtype) - matrix
             return jnp.linalg.solve(system.T if transpose else system, rhs)
         # With the actions averaged over once, a product costs a fraction of a backup.
-        nothing_to_choose = jnp.ones((1, rhs.shape[-1]), rhs.dtype)
+        nothing_to_choose = jnp.ones((1, self.dynamics.num_rows), rhs.dtype)
         chain = Chain(nothing_to_choose, self.dynamics.under(self.policy), self.discount, self.terminal)
         values, visits = (lambda x: x - chain.ahead(x)), (lambda x: x - chain.onward(x))
         forward, adjoint = (visits, values) if transpose else (values, visits)

@@ -26,7 +26,9 @@ def causal_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
 
 def _causal(mdp: MDP, policy: Any) -> Float[Array, ""]:
-    return _entropy_of_first(jnp.moveaxis(occupancy_of(mdp, policy), -2, 0))
+    joint = occupancy_of(mdp, policy)
+    by_state = jnp.vectorize(lambda rows: mdp.dynamics.spread(mdp.dynamics.added(rows)), signature="(r)->(r)")
+    return xlogy(joint, by_state(joint.sum(axis=-2))[..., None, :]).sum() - xlogy(joint, joint).sum()
 
 
 @exact
@@ -60,6 +62,7 @@ def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     $\sum_{t<T-1} \gamma^t H(A_t | S_t, S_{t+1}) + \gamma^{T-1} H(A_{T-1} | S_{T-1})$: never more than
     the causal entropy. For small problems: it uses P as a dense array.
     """
+    mdp.refuse_ragged("asked for the entropy of actions given all states")
     entries = mdp.num_states**2 * mdp.num_actions
     if entries > DENSE_ENTRIES:
         raise ValueError(
@@ -69,7 +72,7 @@ def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
 
 @jax.jit
-def _conditional(mdp: MDP, joint: Float[Array, "*T A S"]) -> Float[Array, ""]:
+def _conditional(mdp: MDP, joint: Float[Array, "*T A R"]) -> Float[Array, ""]:
     each_action = jnp.eye(mdp.num_actions)[:, :, None] * jnp.ones(mdp.num_states)
     transitions = jax.vmap(mdp.dynamics.matrix)(each_action)
 

@@ -116,7 +116,7 @@ def chain_at(backup: AbstractBackup, value: Float[Array, " S"]) -> Chain:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"] | None) -> Solution:
-    start = jnp.zeros_like(backup.reward[0]) if backup.mdp.terminal is None else _proper_start(backup)
+    start = backup.nothing if backup.mdp.terminal is None else _proper_start(backup)
     if guess is not None:
         start = jnp.where(jnp.isfinite(guess).all(), guess, start)
     certify = _certified if backup.mdp.terminal is None else _certified_undiscounted
@@ -173,11 +173,12 @@ def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"
 
 def _proper_start(backup: AbstractBackup) -> Float[Array, " S"]:
     """The value of choosing at random, which ends: a policy for V = 0 may go round in circles for ever."""
-    gain = backup.q(jnp.zeros_like(backup.reward[0]))
+    dynamics = backup.mdp.dynamics
+    gain = backup.q(backup.nothing)
     exists = jnp.isfinite(gain)
-    uniform = exists / exists.sum(axis=0)
-    chain = Chain(uniform, backup.mdp.dynamics, backup.mdp.discount, backup.mdp.terminal)
-    mean = (uniform * jnp.where(exists, gain, 0)).sum(axis=0)
+    uniform = exists / dynamics.spread(dynamics.added(exists.sum(axis=0)))
+    chain = Chain(uniform, dynamics, backup.mdp.discount, backup.mdp.terminal)
+    mean = dynamics.added((uniform * jnp.where(exists, gain, 0)).sum(axis=0))
     return chain.solve_values(mean if backup.mdp.terminal is None else jnp.where(backup.mdp.terminal, 0, mean))
 
 

@@ -18,7 +18,7 @@ from irlax.typing import Array, Float
 
 
 @exact
-def long_run(mdp: MDP, policy: Any) -> Float[Array, "S A"]:
+def long_run(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
     r"""The share of time spent in each state and action in the long run, by a policy π[S,A] or a plan.
 
     $$\mu(s,a) = \lim_{n\to\infty}\frac1n\sum_{t<n} P(S_t = s, A_t = a), \quad
@@ -27,6 +27,7 @@ def long_run(mdp: MDP, policy: Any) -> Float[Array, "S A"]:
     Nothing is discounted: it is what an observer of many periods counts. It must not depend on the start, so the
     policy's chain must have one closed class of states. For infinite horizons.
     """
+    mdp.refuse_ragged("followed into the long run")
     if mdp.horizon is not None:
         raise ValueError(
             f"There is no long run over a horizon of {mdp.horizon} decisions. Use `occupancy`, or an MDP without one."
@@ -38,11 +39,11 @@ def long_run(mdp: MDP, policy: Any) -> Float[Array, "S A"]:
 
 
 @jax.jit
-def _long_run(mdp: MDP, policy: Float[Array, "A S"]) -> Float[Array, "A S"]:
+def _long_run(mdp: MDP, policy: Float[Array, "A R"]) -> Float[Array, "A R"]:
     return policy * Chain(policy, mdp.dynamics, 1.0).long_run(jnp.asarray(mdp.initial))
 
 
-def refuse_several_classes(mdp: MDP, policy: Float[np.ndarray, "S A"]) -> None:
+def refuse_several_classes(mdp: MDP, policy: Float[np.ndarray, "R A"]) -> None:
     """A ValueError if where the chain ends up depends on where it starts."""
     chain = sp.csr_array(sum(sp.diags_array(policy[:, a]) @ matrix for a, matrix in enumerate(mdp.dynamics.to_scipy())))
     chain.eliminate_zeros()

@@ -17,7 +17,7 @@ from irlax.typing import Array, Float
 
 
 @exact
-def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
+def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     r"""Discounted state–action occupancy: d_t(s,a) = γᵗ P(S_t = s, A_t = a), or Σ_t d_t if T is infinite.
 
     `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan, which is carried out in this `mdp`
@@ -27,32 +27,32 @@ def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
 
 
 @jax.jit
-def _by_state(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
+def _by_state(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     # Transposed in here: by itself, on its first use, a transposition takes as long to compile as all the rest.
     return occupancy_of(mdp, policy).swapaxes(-1, -2)
 
 
-def occupancy_of(mdp: MDP, policy: Any) -> Float[Array, "*T A S"]:
+def occupancy_of(mdp: MDP, policy: Any) -> Float[Array, "*T A R"]:
     """`occupancy`, action-major, of a plan or of a policy [T,A,S] or [A,S] that was checked."""
     return _stationary_occupancy(mdp, policy) if mdp.horizon is None else _occupancy(mdp, policy)
 
 
 @exact
-def visits(mdp: MDP, policy: Any) -> Float[Array, "S A"]:
+def visits(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
     r"""The occupancy summed over time, Σ_t γᵗ P(S_t = s, A_t = a), without an array over T·S·A."""
     return visits_of(mdp, policy_over_time(mdp, policy)).T
 
 
-def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
+def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
     """`visits`, action-major, of a plan or of a policy [T,A,S] or [A,S] that was checked."""
     return _stationary_occupancy(mdp, policy) if mdp.horizon is None else _visits(mdp, policy)
 
 
-def state_visits_of(mdp: MDP, policy: Any) -> Float[Array, " S"]:
-    """`visits_of`, summed over actions."""
+def row_visits_of(mdp: MDP, policy: Any) -> Float[Array, " R"]:
+    """`visits_of`, summed over the actions in a row."""
     # A plan's policies are computed on the way. If their visits were not added up one by one, XLA would not store them,
     # but compute each anew for every move that it can lead to.
-    if mdp.horizon is None or isinstance(policy, Plan):
+    if mdp.horizon is None or isinstance(policy, Plan) or mdp.dynamics.num_rows > mdp.num_states:
         return visits_of(mdp, policy).sum(axis=0)
     return _state_visits(mdp, policy)
 
@@ -78,31 +78,31 @@ def feature_expectations(mdp: MDP, policy: Any, features: Any) -> Float[Array, "
 
 
 @jax.jit
-def _occupancy(mdp: MDP, policy: Any) -> Float[Array, "T A S"]:
+def _occupancy(mdp: MDP, policy: Any) -> Float[Array, "T A R"]:
     def step(mass, now):
-        joint = by_row(lambda probability: mass * probability, now)
+        joint = _joint(mdp, mass, now)
         return mdp.discount * mdp.dynamics.forward(joint), joint
 
     return _forward_in_time(policy, step, jnp.asarray(mdp.initial))[1]
 
 
 @jax.jit
-def _visits(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
+def _visits(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
     def step(carry, now):
         mass, total = carry
-        joint = by_row(lambda probability: mass * probability, now)
+        joint = _joint(mdp, mass, now)
         return (mdp.discount * mdp.dynamics.forward(joint), tuple(map(jnp.add, total, split(joint)))), None
 
     initial = jnp.asarray(mdp.initial)
-    nothing = split(jnp.zeros((mdp.num_actions, mdp.num_states), initial.dtype))
+    nothing = split(jnp.zeros(mdp.table_shape[::-1], initial.dtype))
     return joined(_forward_in_time(policy, step, (initial, nothing))[0][1])
 
 
 @jax.jit
-def _state_visits(mdp: MDP, policy: Float[Array, "T A S"]) -> Float[Array, " S"]:
+def _state_visits(mdp: MDP, policy: Float[Array, "T A R"]) -> Float[Array, " S"]:
     def step(carry, now):
         mass, total = carry
-        joint = by_row(lambda probability: mass * probability, now)
+        joint = _joint(mdp, mass, now)
         return (mdp.discount * mdp.dynamics.forward(joint), total + mass), None
 
     initial = jnp.asarray(mdp.initial)
@@ -110,9 +110,14 @@ def _state_visits(mdp: MDP, policy: Float[Array, "T A S"]) -> Float[Array, " S"]
 
 
 @jax.jit
-def _stationary_occupancy(mdp: MDP, policy: Any) -> Float[Array, "A S"]:
+def _stationary_occupancy(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
     now = action_major_policy(policy.backup, policy.value) if isinstance(policy, Plan) else policy
     return Chain(now, mdp.dynamics, mdp.discount, mdp.terminal).occupancy(jnp.asarray(mdp.initial))
+
+
+def _joint(mdp: MDP, mass: Float[Array, " S"], policy: Float[Array, "A R"]) -> Float[Array, "A R"]:
+    mass = mdp.dynamics.spread(mass)
+    return by_row(lambda probability: mass * probability, policy)
 
 
 def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], carry: Any) -> tuple[Any, Any]:
@@ -170,9 +175,9 @@ def refuse_other_horizon(mdp: MDP, plan: Plan) -> None:
         )
 
 
-def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
+def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     """π as [T,S,A] (finite) or [S,A] (infinite): probabilities, and none on actions that do not exist."""
-    shape = (mdp.num_states, mdp.num_actions)
+    shape = mdp.table_shape
     lead = () if mdp.horizon is None else (mdp.horizon,)
     if jnp.shape(policy) not in (shape, (*lead, *shape)):
         also = "" if not lead else f" or (S, A) = {shape}"
@@ -180,10 +185,22 @@ def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T S A"]:
         raise ValueError(
             f"`policy` must have shape {meaning} = {(*lead, *shape)}{also}, but has {tuple(jnp.shape(policy))}."
         )
-    policy = checks.probabilities("policy", policy)
+    policy = _checked_probabilities(mdp, policy)
     if mdp.mask is not None and not is_traced(policy, mdp):
         impossible = (policy > 0) & ~np.asarray(mdp.available)
         if impossible.any():
             raise ValueError(f"`policy` puts probability on actions that do not exist, at {checks.places(impossible)}.")
     spread = jnp.broadcast_to if is_traced(policy) else np.broadcast_to
     return spread(policy, (*lead, *shape))
+
+
+def _checked_probabilities(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
+    if mdp.dynamics.num_rows == mdp.num_states or is_traced(policy, mdp):
+        return checks.probabilities("policy", policy)
+    policy = checks.as_floats("policy", policy)
+    by_row = policy.sum(axis=-1).reshape(-1, mdp.dynamics.num_rows)
+    totals = np.stack([np.asarray(mdp.dynamics.spread(mdp.dynamics.added(row))) for row in by_row])
+    # What a row lacks is what the other rows of its state hold.
+    elsewhere = np.maximum(totals - by_row, 0).reshape(*policy.shape[:-1], 1)
+    checks.distribution("policy", np.concatenate([policy, elsewhere], axis=-1))
+    return policy

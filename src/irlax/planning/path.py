@@ -37,12 +37,12 @@ def path_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
     reward = checked_reward(mdp, reward)
     if reward.ndim < 3:
         return plan_with(PathBackup(mdp, folded(mdp, reward)), tol, method)
-    nothing = jnp.zeros((mdp.num_actions, mdp.num_states))
+    nothing = jnp.zeros(mdp.table_shape[::-1])
     return plan_with(PathBackup(mdp, nothing, mdp.dynamics.align(reward)), tol, method)
 
 
 @exact
-def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Float[Array, "*T S A"]:
+def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Float[Array, "*T R A"]:
     r"""Discounted state–action marginals under the transitions that the model reckons with.
 
     For the path model these are $\hat P_t(s'|s,a) \propto P(s'|s,a)\,e^{r + \gamma V_{t+1}(s')}$; for the
@@ -54,7 +54,7 @@ def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Flo
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _believed(mdp: MDP, plan: Plan, tilt_start: bool) -> Float[Array, "*T S A"]:
+def _believed(mdp: MDP, plan: Plan, tilt_start: bool) -> Float[Array, "*T R A"]:
     if tilt_start:
         tilted = jax.nn.softmax(jnp.log(jnp.asarray(mdp.initial)) + plan.first_value)
         mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, tilted)
@@ -66,7 +66,7 @@ def _believed(mdp: MDP, plan: Plan, tilt_start: bool) -> Float[Array, "*T S A"]:
     )
 
 
-def believed_visits(mdp: MDP, plan: Plan) -> Float[Array, "A S"]:
+def believed_visits(mdp: MDP, plan: Plan) -> Float[Array, "A R"]:
     """Believed occupancy summed over time, action-major."""
     return _summed(mdp, plan, lambda joint, _: joint)
 
@@ -77,7 +77,7 @@ def believed_transitions(mdp: MDP, plan: Plan) -> Float[Array, "..."]:
 
 
 def _summed(
-    mdp: MDP, plan: Plan, gather: Callable[[Float[Array, "A S"], AbstractDynamics], Float[Array, "..."]]
+    mdp: MDP, plan: Plan, gather: Callable[[Float[Array, "A R"], AbstractDynamics], Float[Array, "..."]]
 ) -> Float[Array, "..."]:
     initial = jnp.asarray(mdp.initial)
     if mdp.horizon is None:
@@ -97,7 +97,7 @@ def _summed(
 
 def _step(
     mdp: MDP, plan: Plan, mass: Float[Array, " S"], next_value: Float[Array, " S"]
-) -> tuple[Float[Array, " S"], Float[Array, "A S"], AbstractDynamics]:
-    joint = mass * action_major_policy(plan.backup, next_value)
+) -> tuple[Float[Array, " S"], Float[Array, "A R"], AbstractDynamics]:
+    joint = mdp.dynamics.spread(mass) * action_major_policy(plan.backup, next_value)
     believed = plan.backup.believed_dynamics(next_value)
     return mdp.discount * believed.forward(joint), joint, believed

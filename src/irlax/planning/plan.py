@@ -49,17 +49,17 @@ class Plan(eqx.Module):
         return self.backup.mdp
 
     @property
-    def q(self) -> Float[Array, "*T S A"]:
+    def q(self) -> Float[Array, "*T R A"]:
         """Q_t(s,a); −inf where the action does not exist."""
         return _derived(self, "q")
 
     @property
-    def log_policy(self) -> Float[Array, "*T S A"]:
+    def log_policy(self) -> Float[Array, "*T R A"]:
         """log π_t(a|s) = Q_t(s,a) − V_t(s)."""
         return _derived(self, "log_policy")
 
     @property
-    def policy(self) -> Float[Array, "*T S A"]:
+    def policy(self) -> Float[Array, "*T R A"]:
         """π_t(a|s)."""
         return _derived(self, "policy")
 
@@ -97,22 +97,20 @@ def plan_with(
 def backward_induction(backup: AbstractBackup, stride: int = 1) -> Float[Array, "n S"]:
     """V_t = T V_{t+1} for t = T−1..0, with V_T = 0; kept are t = 0, stride, 2·stride, ..."""
     assert backup.mdp.horizon is not None
-    after_the_end = jnp.zeros_like(backup.reward[0])
 
     def stretch(end, start):
         value = values_in_stretch(backup, start, stride, end)[0]
         return value, value
 
     starts = jnp.arange(0, backup.mdp.horizon, stride)
-    return jax.lax.scan(stretch, after_the_end, starts, reverse=True)[1]
+    return jax.lax.scan(stretch, backup.nothing, starts, reverse=True)[1]
 
 
 @jax.jit
-def policies_backward(backup: SoftBackup) -> tuple[Float[Array, " S"], Float[Array, "T A S"]]:
+def policies_backward(backup: SoftBackup) -> tuple[Float[Array, " S"], Float[Array, "T A R"]]:
     """V_0, and every π_t: T·A·S numbers, where there is room for them."""
     assert backup.mdp.horizon is not None
-    after_the_end = jnp.zeros_like(backup.reward[0])
-    return jax.lax.scan(lambda value, _: backup.choose(value), after_the_end, length=backup.mdp.horizon, reverse=True)
+    return jax.lax.scan(lambda value, _: backup.choose(value), backup.nothing, length=backup.mdp.horizon, reverse=True)
 
 
 def values_in_stretch(
@@ -144,18 +142,18 @@ def _recomputed(plan: Plan) -> Float[Array, "T S"]:
     return pieces.reshape(-1, kept.shape[-1])[: plan.mdp.horizon]
 
 
-def action_major_policy(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A S"]:
+def action_major_policy(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
     """π_t(a|s) as [A, S], given V_{t+1}."""
     return jnp.exp(backup.log_policy(backup.q(next_value)))
 
 
 @exact
-def _derived(plan: Plan, what: str) -> Float[Array, "*T S A"]:
+def _derived(plan: Plan, what: str) -> Float[Array, "*T R A"]:
     return _derive(plan, what)
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _derive(plan: Plan, what: str) -> Float[Array, "*T S A"]:
+def _derive(plan: Plan, what: str) -> Float[Array, "*T R A"]:
     def at(next_value: Any) -> Any:
         q = plan.backup.q(next_value)
         if what == "q":
@@ -167,12 +165,12 @@ def _derive(plan: Plan, what: str) -> Float[Array, "*T S A"]:
     return at(next_value) if plan.mdp.horizon is None else jax.vmap(at)(next_value)
 
 
-def folded(mdp: MDP, reward: Any) -> Float[Array, "A S"]:
+def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
     """E[r(s,a,S') | s,a], action-major, from a reward over s, (s,a) or (s,a,s')."""
     reward = checked_reward(mdp, reward)
     if reward.ndim == 3:
         return mdp.dynamics.mean(mdp.dynamics.align(reward))
-    return jnp.broadcast_to(reward if reward.ndim == 1 else reward.T, (mdp.num_actions, mdp.num_states))
+    return jnp.broadcast_to(mdp.dynamics.spread(reward) if reward.ndim == 1 else reward.T, mdp.table_shape[::-1])
 
 
 def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:
@@ -180,9 +178,10 @@ def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:
     reward = checks.as_floats("reward", reward)
     full = (mdp.num_states, mdp.num_actions, mdp.num_states)
     shape = tuple(jnp.shape(reward))
-    if shape not in (full[:1], full[:2], full):
+    if shape not in (full[:1], mdp.table_shape, full):
         raise ValueError(
-            f"`reward` must have shape (S,) = {full[:1]}, (S, A) = {full[:2]} or (S, A, S') = {full}, but has {shape}."
+            f"`reward` must have shape (S,) = {full[:1]}, (S, A) = {mdp.table_shape} or (S, A, S') = {full}, but has "
+            f"{shape}."
         )
     checks.finite("reward", reward)
     if mdp.terminal is not None:

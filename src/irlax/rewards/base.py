@@ -25,7 +25,7 @@ class AbstractFolded(StaysOnDevice):
     """Parameters ↦ E[r(s,a,S') | s,a], action-major, in one MDP."""
 
     @abc.abstractmethod
-    def __call__(self, parameters: Parameters) -> Float[Array, "A S"]:
+    def __call__(self, parameters: Parameters) -> Float[Array, "A R"]:
         """The expected reward of each action."""
 
     @property
@@ -38,7 +38,7 @@ class AbstractUnfolded(StaysOnDevice):
     """Parameters ↦ (the part of the reward that does not depend on s', and the aligned part that does)."""
 
     @abc.abstractmethod
-    def __call__(self, parameters: Parameters) -> tuple[Float[Array, "A S"], Float[Array, "..."] | None]:
+    def __call__(self, parameters: Parameters) -> tuple[Float[Array, "A R"], Float[Array, "..."] | None]:
         """The reward in two parts."""
 
 
@@ -77,7 +77,7 @@ class AbstractReward(eqx.Module):
         return int(sum(np.size(leaf) for leaf in jax.tree.leaves(self.parameters)))
 
     @exact
-    def table(self, mdp: MDP) -> Float[Array, "S A"]:
+    def table(self, mdp: MDP) -> Float[Array, "R A"]:
         """The expected reward E[r(s,a,S')] at the current parameters."""
         bound = self.bind(mdp)
         return bound.fold(mdp)(bound.parameters).T
@@ -85,6 +85,7 @@ class AbstractReward(eqx.Module):
     @exact
     def by_transition(self, mdp: MDP) -> Float[Array, "S A S"]:
         """r(s,a,s') at the current parameters, for small problems."""
+        mdp.refuse_ragged("given a table over (s, a, s')")
         bound = self.bind(mdp)
         # With every transition stored, the aligned layout is the table itself.
         everywhere = Dense(jnp.ones((mdp.num_actions, mdp.num_states, mdp.num_states)))

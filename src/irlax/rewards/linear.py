@@ -53,7 +53,7 @@ class LinearReward(AbstractReward):
 
     def bind(self, mdp: MDP) -> "LinearReward":
         full = (mdp.num_states, mdp.num_actions, mdp.num_states)
-        wanted = full[: self.features.ndim - 1]
+        wanted = mdp.table_shape if self.features.ndim == 3 else full[: self.features.ndim - 1]
         if self.features.shape[:-1] != wanted:
             letters = ("S", "A", "S'")[: len(wanted)]
             raise ValueError(
@@ -66,12 +66,12 @@ class LinearReward(AbstractReward):
         with scope(self, mdp):
             columns = jnp.moveaxis(jnp.asarray(self.features), -1, 0)
             if columns.ndim == 2:
-                columns = columns[:, None, :]
+                columns = jax.vmap(mdp.dynamics.spread)(columns)[:, None, :]
             elif columns.ndim == 3:
                 columns = columns.swapaxes(1, 2)
             else:
                 columns = jax.lax.map(lambda column: mdp.dynamics.mean(mdp.dynamics.align(column)), columns)
-            return FoldedLinear(columns, mdp.num_actions)
+            return FoldedLinear(columns, mdp.dynamics.width)
 
     def unfold(self, mdp: MDP) -> "UnfoldedLinear | PlainUnfolded":
         if self.features.ndim < 4:
@@ -97,16 +97,16 @@ class LinearReward(AbstractReward):
 class FoldedLinear(AbstractFolded):
     """θ · E[φ]."""
 
-    columns: Float[Array, "K A1 S"]
-    num_actions: int = eqx.field(static=True)
+    columns: Float[Array, "K A1 R"]
+    width: int = eqx.field(static=True)
 
     @property
     def by_state(self) -> bool:
         return self.columns.shape[-2] == 1
 
-    def __call__(self, parameters: Float[Array, " K"]) -> Float[Array, "A S"]:
+    def __call__(self, parameters: Float[Array, " K"]) -> Float[Array, "A R"]:
         reward = jnp.tensordot(parameters, self.columns, 1)
-        return jnp.broadcast_to(reward, (self.num_actions, reward.shape[-1]))
+        return jnp.broadcast_to(reward, (self.width, reward.shape[-1]))
 
 
 class UnfoldedLinear(AbstractUnfolded):
@@ -116,7 +116,7 @@ class UnfoldedLinear(AbstractUnfolded):
     num_actions: int = eqx.field(static=True)
     num_states: int = eqx.field(static=True)
 
-    def __call__(self, parameters: Float[Array, " K"]) -> tuple[Float[Array, "A S"], Float[Array, "..."]]:
+    def __call__(self, parameters: Float[Array, " K"]) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         nothing = jnp.zeros((self.num_actions, self.num_states))
         return nothing, jnp.tensordot(parameters, self.columns, 1)
 
@@ -126,5 +126,5 @@ class PlainUnfolded(AbstractUnfolded):
 
     folded: AbstractFolded
 
-    def __call__(self, parameters: Any) -> tuple[Float[Array, "A S"], None]:
+    def __call__(self, parameters: Any) -> tuple[Float[Array, "A R"], None]:
         return self.folded(parameters), None

@@ -90,6 +90,8 @@ class NeuralReward(AbstractReward):
                 f"`observations` must have one entry for each of the {mdp.num_states} states, but has "
                 f"{len(self.observations)}."
             )
+        if self.over != "s":
+            mdp.refuse_ragged("paired with a network that has an output for each action")
         if self.over != "s" and self.num_actions != mdp.num_actions:
             raise ValueError(f"`num_actions` must be {mdp.num_actions} in this MDP, but is {self.num_actions}.")
         return self
@@ -166,13 +168,15 @@ class FoldedNeural(AbstractFolded):
     def by_state(self) -> bool:
         return self.over == "s"
 
-    def __call__(self, parameters: Any) -> Float[Array, "A S"]:
+    def __call__(self, parameters: Any) -> Float[Array, "A R"]:
         if self.over == "sas":
             _, ahead = UnfoldedNeural(self.static, self.observations, self.dynamics)(parameters)
             return self.dynamics.mean(ahead)
         network = eqx.combine(parameters, self.static)
         reward = jax.vmap(network)(self.observations).T
-        return jnp.broadcast_to(reward, (self.dynamics.num_actions, self.dynamics.num_states))
+        if self.over == "s":
+            reward = self.dynamics.spread(reward[0])
+        return jnp.broadcast_to(reward, (self.dynamics.width, self.dynamics.num_rows))
 
 
 class UnfoldedNeural(AbstractUnfolded):
@@ -182,7 +186,7 @@ class UnfoldedNeural(AbstractUnfolded):
     observations: Float[Array, "S ..."]
     dynamics: AbstractDynamics
 
-    def __call__(self, parameters: Any) -> tuple[Float[Array, "A S"], Float[Array, "..."]]:
+    def __call__(self, parameters: Any) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         network = eqx.combine(parameters, self.static)
         pairs = jax.vmap(lambda now: jax.vmap(lambda after: network(now, after))(self.observations))
         by_pair = pairs(self.observations)

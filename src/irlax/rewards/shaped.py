@@ -75,10 +75,11 @@ class FoldedShaped(AbstractFolded):
     dynamics: AbstractDynamics
     discount: Scalar
 
-    def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> Float[Array, "A S"]:
+    def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> Float[Array, "A R"]:
         base, potential = parameters
         potential = jnp.asarray(potential)
-        return self.base(base) + self.discount * self.dynamics.backward(potential) - potential
+        gained = self.discount * self.dynamics.backward(potential) - self.dynamics.spread(potential)
+        return self.base(base) + gained
 
 
 class UnfoldedShaped(AbstractUnfolded):
@@ -88,9 +89,9 @@ class UnfoldedShaped(AbstractUnfolded):
     dynamics: AbstractDynamics
     discount: Scalar
 
-    def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> tuple[Float[Array, "A S"], Float[Array, "..."]]:
+    def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         base, potential = parameters
         potential = jnp.asarray(potential)
         plain, ahead = self.base(base)
         gained = self.discount * self.dynamics.ahead(potential)
-        return plain - potential, gained if ahead is None else ahead + gained
+        return plain - self.dynamics.spread(potential), gained if ahead is None else ahead + gained

@@ -45,7 +45,8 @@ class TabularReward(AbstractReward):
         return type(self)(self.over, parameters)
 
     def bind(self, mdp: MDP) -> "TabularReward":
-        shape = (mdp.num_states, mdp.num_actions, mdp.num_states)[: len(self.over)]
+        full = (mdp.num_states, mdp.num_actions, mdp.num_states)
+        shape = mdp.table_shape if self.over == "sa" else full[: len(self.over)]
         if self.values is None:
             return type(self)(self.over, np.zeros(shape))
         checks.has_shape("values", self.values, shape, f"the table over {self.over!r} of this MDP")
@@ -78,11 +79,11 @@ class FoldedTable(AbstractFolded):
     def by_state(self) -> bool:
         return self.over == "s"
 
-    def __call__(self, parameters: Float[Array, "S *rest"]) -> Float[Array, "A S"]:
+    def __call__(self, parameters: Float[Array, "S *rest"]) -> Float[Array, "A R"]:
         if self.over == "sas":
             return self.dynamics.mean(self.dynamics.align(parameters))
-        reward = parameters if self.over == "s" else parameters.T
-        return jnp.broadcast_to(reward, (self.dynamics.num_actions, self.dynamics.num_states))
+        reward = self.dynamics.spread(parameters) if self.over == "s" else parameters.T
+        return jnp.broadcast_to(reward, (self.dynamics.width, self.dynamics.num_rows))
 
 
 class UnfoldedTable(AbstractUnfolded):
@@ -90,6 +91,6 @@ class UnfoldedTable(AbstractUnfolded):
 
     dynamics: AbstractDynamics
 
-    def __call__(self, parameters: Float[Array, "S A S"]) -> tuple[Float[Array, "A S"], Float[Array, "..."]]:
+    def __call__(self, parameters: Float[Array, "S A S"]) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         nothing = jnp.zeros((self.dynamics.num_actions, self.dynamics.num_states))
         return nothing, self.dynamics.align(parameters)

@@ -87,6 +87,7 @@ class ApprenticeshipIRL(eqx.Module):
         began = time.perf_counter()
         if not isinstance(mdp, MDP):
             raise TypeError(f"Apprenticeship learning takes one MDP, but `mdp` is a {type(mdp).__name__}.")
+        mdp.refuse_ragged("used by ApprenticeshipIRL")
         if held_out is not None and not isinstance(held_out, Demonstrations):
             raise TypeError(f"`held_out` must be Demonstrations, but is a {type(held_out).__name__}.")
         with scope():
@@ -193,7 +194,7 @@ class Features(eqx.Module):
     folded: AbstractFolded
     parameters: Any
 
-    def of(self, visits: Float[Array, "A S"]) -> Float[np.ndarray, " K"]:
+    def of(self, visits: Float[Array, "A R"]) -> Float[np.ndarray, " K"]:
         r"""$\mu = \sum_{s,a} d(s,a)\,\phi(s,a)$."""
         _, transpose = jax.vjp(self.folded, self.parameters)
         return flat(transpose(jnp.asarray(visits))[0])
@@ -245,7 +246,7 @@ class Found(NamedTuple):
     def distance(self) -> float:
         return float(np.linalg.norm(self.gap))
 
-    def occupancy(self, mdp: MDP) -> Float[np.ndarray, "*T S A"]:
+    def occupancy(self, mdp: MDP) -> Float[np.ndarray, "*T R A"]:
         """Of the mixture: one of the policies is drawn at the start, and kept."""
         mixed = [(weight, plan) for weight, plan in zip(self.weights, self.plans, strict=True) if weight > 0]
         total = 0.0
@@ -254,7 +255,7 @@ class Found(NamedTuple):
         return np.asarray(total)
 
 
-def policy_of(mdp: MDP, joint: Float[np.ndarray, "*T S A"]) -> Float[np.ndarray, "*T S A"]:
+def policy_of(mdp: MDP, joint: Float[np.ndarray, "*T R A"]) -> Float[np.ndarray, "*T R A"]:
     r"""The policy with a given occupancy, $\pi(a|s) = d(s,a)/\sum_a d(s,a)$; even where the state is never reached."""
     joint = np.maximum(joint, 0)
     mass = joint.sum(axis=-1, keepdims=True)
@@ -325,7 +326,7 @@ def _as_history(iterates: list[Iterate]) -> History:
     )
 
 
-def _log_likelihood(policy: Float[np.ndarray, "*T S A"], expert: Expert) -> float:
+def _log_likelihood(policy: Float[np.ndarray, "*T R A"], expert: Expert) -> float:
     """Σ w log π over observed choices; −inf if the mixture never makes one of them."""
     demos = expert.demos
     assert demos is not None

@@ -270,7 +270,7 @@ class Draws(NamedTuple):
     divergent: Bool[Array, "chains draws"]
 
 
-def predictive_policy(fit: TabularFit, *, max_draws: int = 200) -> Float[np.ndarray, "*T S A"]:
+def predictive_policy(fit: TabularFit, *, max_draws: int = 200) -> Float[np.ndarray, "*T R A"]:
     r"""The probability of the next choice with the reward unknown, $\mathbb{E}[\pi_{\theta,t}(a|s) | D]$.
 
     The policy is averaged over at most `max_draws` of the posterior draws, spread evenly over all of them.
@@ -287,8 +287,8 @@ def predictive_policy(fit: TabularFit, *, max_draws: int = 200) -> Float[np.ndar
 @eqx.filter_jit
 def _mean_policy(
     mdp: MDP, folded: AbstractFolded, flattening: Flattening, draws: Float[Array, "draws K"]
-) -> Float[Array, "*T S A"]:
-    def policy(theta: Float[Array, " K"]) -> Float[Array, "*T S A"]:
+) -> Float[Array, "*T R A"]:
+    def policy(theta: Float[Array, " K"]) -> Float[Array, "*T R A"]:
         return soft_plan(mdp, folded(flattening.unflatten(theta)).T).policy
 
     def add(total, theta):

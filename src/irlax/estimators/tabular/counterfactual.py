@@ -42,12 +42,12 @@ class Counterfactual(eqx.Module):
     factual: Plan
 
     @property
-    def policy(self) -> Float[Array, "*T S A"]:
+    def policy(self) -> Float[Array, "*T R A"]:
         """The new policy."""
         return self.plan.policy
 
     @property
-    def long_run(self) -> Float[Array, "S A"]:
+    def long_run(self) -> Float[Array, "R A"]:
         """The share of time in each state and action in the long run, undiscounted; see `irlax.long_run`."""
         return long_run(self.mdp, self.plan)
 

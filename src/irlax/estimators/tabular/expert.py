@@ -1,5 +1,6 @@
 """The demonstrator as the tabular estimators see it: demonstrations, a policy, or an occupancy."""
 
+import math
 import warnings
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from irlax.demos import Demonstrations
 from irlax.mdp import MDP
 from irlax.planning.occupancy import checked_policy, occupancy, visits
 from irlax.planning.plan import Plan
+from irlax.precision import scope
 from irlax.typing import Float, Int
 
 Start = Literal["auto", "demos", "mdp"]
@@ -23,7 +25,8 @@ MANY_ENTRIES = 100_000_000
 class Choices(eqx.Module):
     """Observed choices grouped by time: row t of [T, M] holds choices made at t, padded with weight 0.
 
-    An infinite horizon has one group: the policy is the same at all times.
+    An infinite horizon has one group: the policy is the same at all times. States and actions are the rows and columns
+    at which they stand in tables (`MDP.cells`).
     """
 
     states: Int[np.ndarray, "T M"]
@@ -38,7 +41,7 @@ class Expert(eqx.Module):
     demos: Demonstrations | None
     #: γᵗ P(S_t = s, A_t = a), or its sum over time, which is all that feature matching needs; only for a demonstrator
     #: given as policy or occupancy.
-    given_occupancy: Float[np.ndarray, "*T S A"] | None
+    given_occupancy: Float[np.ndarray, "*T R A"] | None
     #: How much this demonstrator counts beside others: its number of episodes, or 1.
     weight: float
 
@@ -60,7 +63,7 @@ class Expert(eqx.Module):
                 f"{type(demonstrator).__name__}."
             )
         policy = demonstrator if isinstance(demonstrator, Plan) else checked_policy(mdp, demonstrator)
-        entries = (mdp.horizon or 1) * mdp.num_states * mdp.num_actions
+        entries = (mdp.horizon or 1) * math.prod(mdp.table_shape)
         where = occupancy if entries <= MANY_ENTRIES else visits
         return cls(mdp, None, np.asarray(where(mdp, policy)), 1.0)
 
@@ -72,7 +75,7 @@ class Expert(eqx.Module):
             mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, first / first.sum())
         return cls(mdp, demos, None, float(demos.weights.sum()))
 
-    def visits(self, *, warn: bool) -> tuple[Float[np.ndarray, "A S"], float]:
+    def visits(self, *, warn: bool) -> tuple[Float[np.ndarray, "A R"], float]:
         """Mean discounted visits of an episode, and the share of discounted mass that nobody observed.
 
         Feature matching compares whole episodes. What is missing of truncated ones on an infinite horizon is
@@ -82,11 +85,10 @@ class Expert(eqx.Module):
             joint = self.given_occupancy
             return (joint if joint.ndim == 2 else joint.sum(axis=0)).T, 0.0
         demos = self._whole_episodes()
-        shape = (self.mdp.num_actions, self.mdp.num_states)
+        shape = self.mdp.table_shape[::-1]
         weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
-        flat = np.bincount(
-            demos.actions * shape[1] + demos.tabular_states, weights=weight, minlength=shape[0] * shape[1]
-        )
+        rows, columns = self.mdp.dynamics.cells(demos.tabular_states, demos.actions)
+        flat = np.bincount(columns * shape[1] + rows, weights=weight, minlength=shape[0] * shape[1])
         total = flat.reshape(shape) + self._after_the_end(demos)
         mean = total / demos.weights.sum()
         if self.mdp.horizon is not None or self.mdp.terminal is not None:
@@ -138,13 +140,13 @@ class Expert(eqx.Module):
             return f"{short.sum()} of {demos.num_episodes} do not {wanted} (the first ends at {last})"
         return None
 
-    def _after_the_end(self, demos: Demonstrations) -> Float[np.ndarray, "A S"]:
+    def _after_the_end(self, demos: Demonstrations) -> Float[np.ndarray, "A R"]:
         """Discounted visits to the absorbing states that follow terminated episodes for ever.
 
         In them the choice between several actions is not observed; it counts as an even one.
         """
         mdp = self.mdp
-        visits = np.zeros((mdp.num_actions, mdp.num_states))
+        visits = np.zeros(mdp.table_shape[::-1])
         ended = np.flatnonzero(demos.terminated)
         if mdp.terminal is not None or not len(ended):
             return visits
@@ -157,8 +159,10 @@ class Expert(eqx.Module):
         else:
             remaining = (discount**lengths - discount**mdp.horizon) / (1 - discount)
         mass = np.bincount(final, weights=remaining * demos.weights[ended], minlength=mdp.num_states)
-        available = np.asarray(mdp.available)
-        return (mass[:, None] * available / available.sum(axis=1, keepdims=True)).T
+        available, dynamics = np.asarray(mdp.available), mdp.dynamics
+        with scope():
+            share = np.asarray(dynamics.spread(mass / dynamics.added(available.sum(axis=1))))
+        return (share[:, None] * available).T
 
     def _final_states(self, demos: Demonstrations, ended: np.ndarray) -> np.ndarray:
         absorbing = self.mdp.absorbing
@@ -189,7 +193,7 @@ class Expert(eqx.Module):
             if discounted:
                 weight = weight * float(mdp.discount) ** demos.times
             time = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
-            return _grouped(mdp, time, demos.tabular_states, demos.actions, weight)
+            return _grouped(mdp, time, *mdp.dynamics.cells(demos.tabular_states, demos.actions), weight)
         joint = self.given_occupancy
         assert joint is not None
         if mdp.horizon is not None and joint.ndim == 2:
@@ -224,18 +228,19 @@ class Expert(eqx.Module):
 
 
 def _grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Choices:
-    """Add up equal choices, and lay them out in one row for each time."""
+    """Add up equal choices, given by their cells in tables, and lay them out in one row for each time."""
     periods = 1 if mdp.horizon is None else mdp.horizon
-    code = (time * mdp.num_states + states) * mdp.num_actions + actions
+    num_rows, num_columns = mdp.table_shape
+    code = (time * num_rows + states) * num_columns + actions
     unique, inverse = np.unique(code, return_inverse=True)
     total = np.bincount(inverse, weights=weight, minlength=len(unique))
-    place, action = np.divmod(unique, mdp.num_actions)
-    period, state = np.divmod(place, mdp.num_states)
+    place, action = np.divmod(unique, num_columns)
+    period, state = np.divmod(place, num_rows)
     counts = np.bincount(period, minlength=periods)
     column = np.arange(len(unique)) - np.repeat(np.cumsum(counts) - counts, counts)
     # A power of two, so that other data of like size meet the same shape, and what was compiled for it.
     width = 2 ** int(np.ceil(np.log2(max(int(counts.max(initial=0)), 1))))
-    shape = (periods, min(width, mdp.num_states * mdp.num_actions))
+    shape = (periods, min(width, num_rows * num_columns))
     # Padding must point at a choice that exists: log π of one that does not is −inf, and 0 · −inf is NaN.
     first_action = 0 if mdp.mask is None else int(np.argmax(np.asarray(mdp.mask)[:, 0]))
     grid = Choices(np.zeros(shape, int), np.full(shape, first_action), np.zeros(shape))
@@ -244,12 +249,12 @@ def _grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray
     return grid
 
 
-def _checked_occupancy(mdp: MDP, given: Any) -> Float[np.ndarray, "*T S A"]:
+def _checked_occupancy(mdp: MDP, given: Any) -> Float[np.ndarray, "*T R A"]:
     joint = checks.as_floats("occupancy", given)
     summed = mdp.horizon is None or joint.ndim == 2
     lead = () if summed else (mdp.horizon,)
     meaning = "(S, A)" if summed else "(T, S, A), or (S, A) summed over time"
-    checks.has_shape("occupancy", joint, (*lead, mdp.num_states, mdp.num_actions), meaning)
+    checks.has_shape("occupancy", joint, (*lead, *mdp.table_shape), meaning)
     checks.finite("occupancy", joint)
     if (joint < 0).any():
         raise ValueError(f"`occupancy` must not be negative, but is at {checks.places(joint < 0)}.")

@@ -79,7 +79,7 @@ class TabularFit(eqx.Module):
     #: Posterior draws of the parameters, [draws, K], from estimators that sample.
     samples: Float[np.ndarray, "draws K"] | None = None
     #: The policy of estimators whose answer is not the plan of one reward: a mixture, for apprenticeship learning.
-    given_policy: Float[np.ndarray, "*T S A"] | None = None
+    given_policy: Float[np.ndarray, "*T R A"] | None = None
 
     @property
     def reward(self) -> AbstractReward:
@@ -92,7 +92,7 @@ class TabularFit(eqx.Module):
         return self.plans[0]
 
     @property
-    def policy(self) -> Float[Array, "*T S A"]:
+    def policy(self) -> Float[Array, "*T R A"]:
         """The policy under the learned reward, or the mixture that an apprentice follows."""
         return self.plan.policy if self.given_policy is None else self.given_policy
 

@@ -137,9 +137,8 @@ def places_of(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, n
     table = {}
     for t, m in zip(*np.nonzero(seen.weights > 0), strict=True):
         table[(t, seen.states[t, m], seen.actions[t, m])] = m
-    keys, inverse = np.unique(
-        np.stack([period, demos.tabular_states, demos.actions], axis=1), axis=0, return_inverse=True
-    )
+    cells = mdp.dynamics.cells(demos.tabular_states, demos.actions)
+    keys, inverse = np.unique(np.stack([period, *cells], axis=1), axis=0, return_inverse=True)
     column = np.array([table.get(tuple(key), 0) for key in keys.tolist()])
     return period, column[inverse.ravel()]
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from irlax.mdp import MDP
 from irlax.planning.backup import AbstractBackup, PathBackup, SoftBackup
 from irlax.planning.fixed_point import fixed_point
-from irlax.planning.occupancy import state_visits_of, visits_of
+from irlax.planning.occupancy import row_visits_of, visits_of
 from irlax.planning.path import believed_transitions, believed_visits
 from irlax.planning.plan import Plan, plan_with, policies_backward
 from irlax.planning.soft import TOLERANCE
@@ -73,7 +73,7 @@ class FeatureMatching(AbstractPlanned):
 
     mdp: MDP
     folded: AbstractFolded
-    visits: Float[Array, "A S"]
+    visits: Float[Array, "A R"]
     #: Keep √T·S values in memory instead of T·S, and compute the others twice.
     low_memory: bool = eqx.field(static=True, default=False)
 
@@ -118,8 +118,7 @@ class Likelihood(AbstractPlanned):
             states, actions = observed
             return backup.value(q), backup.log_policy(q)[actions, states]
 
-        after_the_end = jnp.zeros_like(backup.reward[0])
-        return jax.lax.scan(step, after_the_end, (self.states, self.actions), reverse=True)[1], None
+        return jax.lax.scan(step, backup.nothing, (self.states, self.actions), reverse=True)[1], None
 
 
 class PathMatching(AbstractPlanned):
@@ -131,7 +130,7 @@ class PathMatching(AbstractPlanned):
 
     mdp: MDP
     unfolded: AbstractUnfolded
-    visits: Float[Array, "A S"]
+    visits: Float[Array, "A R"]
     #: Observed transitions, aligned with the dynamics; None when the reward does not depend on s'.
     transitions: Float[Array, "..."] | None
 
@@ -163,7 +162,7 @@ def _unchanged(memory: Memory) -> Memory:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def start_value(
-    low_memory: bool, mdp: MDP, reward: Float[Array, "A1 S"], memory: Memory
+    low_memory: bool, mdp: MDP, reward: Float[Array, "A1 R"], memory: Memory
 ) -> tuple[Float[Array, ""], Memory]:
     r"""$\mathbb{E}_{s_0} V_0(s_0)$ of the soft plan. Its derivative in the reward is the occupancy.
 
@@ -183,7 +182,7 @@ def _(low_memory, primals, tangents):
     else:
         plan = _planned(backup, memory, low_memory=low_memory)
         value, memory = _at_the_start(plan)
-    visits = state_visits_of(mdp, plan) if len(reward) == 1 else visits_of(mdp, plan)
+    visits = row_visits_of(mdp, plan) if len(reward) == 1 else visits_of(mdp, plan)
     return (value, memory), ((visits * reward_dot).sum(), _unchanged(memory))
 
 
@@ -192,7 +191,7 @@ def _keeps_policies(mdp: MDP) -> bool:
 
 
 @jax.custom_jvp
-def path_start_value(mdp: MDP, reward: Float[Array, "A S"], memory: Memory) -> tuple[Float[Array, ""], Memory]:
+def path_start_value(mdp: MDP, reward: Float[Array, "A R"], memory: Memory) -> tuple[Float[Array, ""], Memory]:
     """As `start_value`, under the path model; its derivative is the believed occupancy."""
     return _at_the_start(_planned(PathBackup(mdp, reward), memory))
 
@@ -207,7 +206,7 @@ def _(primals, tangents):
 
 @jax.custom_jvp
 def path_transition_value(
-    mdp: MDP, reward: Float[Array, "A S"], by_transition: Float[Array, "..."], memory: Memory
+    mdp: MDP, reward: Float[Array, "A R"], by_transition: Float[Array, "..."], memory: Memory
 ) -> tuple[Float[Array, ""], Memory]:
     """As `path_start_value`, with a reward that depends on s' as well."""
     return _at_the_start(_planned(PathBackup(mdp, reward, by_transition), memory))

@@ -244,7 +244,7 @@ def _expert(folder: Path, number: str, mdp: MDP, kind: Any, given: np.ndarray | 
         raise ValueError(f"The demonstrator is {kind!r:.60}, of which the folder holds nothing.")
     lead = () if mdp.horizon is None else (mdp.horizon,)
     # Not checked as a user's occupancy would be: one that was solved for may be negative by a rounding error.
-    return Expert(mdp, None, floats("occupancy", given, (*lead, mdp.num_states, mdp.num_actions)), 1.0)
+    return Expert(mdp, None, floats("occupancy", given, (*lead, *mdp.table_shape)), 1.0)
 
 
 def floats(name: str, array: np.ndarray, shape: tuple[int | None, ...], *, finite: bool = True) -> np.ndarray:

@@ -98,6 +98,8 @@ class TwoStepIRL(eqx.Module):
         with scope():
             rewards, experts = matched(mdp, reward, demos, None, self.start)
             _refuse_unless_linear(rewards, experts)
+            for expert in experts:
+                expert.mdp.refuse_ragged("used by TwoStepIRL")
             given = [choice_probabilities] if isinstance(mdp, MDP) else choice_probabilities
             policies = self._first_step(experts, None if choice_probabilities is None else given)
             objectives, _ = MCEIRL(objective="likelihood").objectives(rewards, experts)
@@ -120,7 +122,7 @@ class TwoStepIRL(eqx.Module):
                 extras=(Extra("steps asked for", self.iterations or "until nothing changes"),),
             )
 
-    def _first_step(self, experts: tuple[Expert, ...], given: Any) -> tuple[Float[Array, "T A S"], ...]:
+    def _first_step(self, experts: tuple[Expert, ...], given: Any) -> tuple[Float[Array, "T A R"], ...]:
         if given is None:
             return tuple(frequencies(expert, self.smoothing) for expert in experts)
         if not isinstance(given, (list, tuple)) or len(given) != len(experts):
@@ -138,7 +140,7 @@ def _refuse_unless_linear(rewards: tuple[AbstractReward, ...], experts: tuple[Ex
         raise TypeError("Two-step estimation needs demonstrations; for a policy or an occupancy use MCEIRL.")
 
 
-def _given(mdp: MDP, policy: Any) -> Float[Array, "T A S"]:
+def _given(mdp: MDP, policy: Any) -> Float[Array, "T A R"]:
     try:
         policy = np.asarray(checked_policy(mdp, policy))
     except ValueError as error:
@@ -146,7 +148,7 @@ def _given(mdp: MDP, policy: Any) -> Float[Array, "T A S"]:
     return jnp.asarray((policy[None] if policy.ndim == 2 else policy).swapaxes(1, 2))
 
 
-def frequencies(expert: Expert, smoothing: float) -> Float[Array, "T A S"]:
+def frequencies(expert: Expert, smoothing: float) -> Float[Array, "T A R"]:
     r"""$\hat P(a|s) = (n(s,a) + \alpha f(a)) / (n(s) + \alpha)$, with f the frequency of a over all states.
 
     Among the actions that are available; uniform where none of them was ever seen. One policy for all times if
@@ -191,7 +193,7 @@ class PseudoLikelihood(AbstractObjective):
 class PolicyIteration(AbstractSolver):
     """Pseudo-likelihood steps from given choice probabilities: `iterations` of them, or until nothing changes."""
 
-    policies: tuple[Float[Array, "T A S"], ...]
+    policies: tuple[Float[Array, "T A R"], ...]
     iterations: int | None
     max_steps: int
 
@@ -233,7 +235,7 @@ class PolicyIteration(AbstractSolver):
         return ended(x, Status.STEPS_TAKEN if taken else Status.MAX_STEPS)
 
 
-def _columns(likelihood: Likelihood, flattening: Any) -> tuple[Float[Array, "K A S"], Float[Array, "A S"]]:
+def _columns(likelihood: Likelihood, flattening: Any) -> tuple[Float[Array, "K A R"], Float[Array, "A R"]]:
     """The features of a reward that is affine in its parameters, and what it pays at 0."""
     size = sum(int(np.prod(shape)) for shape in flattening.shapes)
     nothing = likelihood.folded(flattening.unflatten(jnp.zeros(size)))
@@ -243,7 +245,7 @@ def _columns(likelihood: Likelihood, flattening: Any) -> tuple[Float[Array, "K A
 
 @eqx.filter_jit
 def _followed(
-    likelihood: Likelihood, flattening: Any, policy: Float[Array, "T A S"]
+    likelihood: Likelihood, flattening: Any, policy: Float[Array, "T A R"]
 ) -> tuple[PseudoLikelihood, AffineValues]:
     """The logit, and the values behind it, if choice probabilities are `policy` from the next decision on."""
     mdp = likelihood.mdp
@@ -281,7 +283,7 @@ def _exists(mask: Any, states: Int[Array, "T M"]) -> Any:
 @eqx.filter_jit
 def _implied(
     likelihood: Likelihood, flattening: Any, values: AffineValues, theta: Float[Array, " K"]
-) -> Float[Array, "T A S"]:
+) -> Float[Array, "T A R"]:
     """The choice probabilities of one who plans one step ahead of these values: one step of soft policy iteration."""
     backup = SoftBackup(likelihood.mdp, likelihood.folded(flattening.unflatten(theta)))
     next_values = jnp.einsum("k,tks->ts", theta, values.slope) + values.level
