@@ -32,7 +32,7 @@ def log(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def _left_to_xla(x: Float[Array, "*shape"]) -> bool:
-    return x.dtype != jnp.float64 or jax.default_backend() != "cpu"
+    return x.dtype != jnp.float64 or x.size < _SMALL or jax.default_backend() != "cpu"
 
 
 def _fast_exp(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -60,6 +60,8 @@ def _polynomial(coefficients: tuple[float, ...], x: Float[Array, "*shape"]) -> F
     return functools.reduce(lambda result, next: result * x + next, rest, highest * x + second)
 
 
+#: Fewer numbers than this are not worth the time that it takes to compile more operations.
+_SMALL = 512
 #: From so many numbers on, memory is what a loop waits for, and XLA's exponential leaves more room to fetch ahead.
 _LARGE = 100_000
 #: Arguments whose exponential is neither denormal nor infinite.
