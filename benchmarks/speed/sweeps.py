@@ -3,12 +3,15 @@
 Shared by `scale` (this machine) and `device` (one with a card). A = B = 5 throughout.
 """
 
+import statistics
 from typing import Any
 
 import numpy as np
-from benchmarks.speed import problems, timing
+from benchmarks.speed import bandwidth, problems, timing
 
-SWEEPS = 10
+#: States that a timed call sweeps over in all, at least ten times: a small problem must not be charged for fetching its
+#: arrays back into a cache that something else has used in between.
+STATES_SWEPT = 10_000_000
 FORMULAE = {
     "backup": "successors (int32) + probabilities (moves: none) + A·S rewards + S values read + S values written",
     "push": "predecessors (int32) + probabilities (moves: none) + A·S policies read + S masses read + S masses written",
@@ -48,8 +51,8 @@ def at_precision(mdp: Any, dtype: str) -> Any:
     return jax.tree.map(rounded, mdp)
 
 
-def sweeps(mdp: Any, dtype: str, **options: Any) -> dict[str, Any]:
-    """Seconds of a backup and of a push, and bytes a second by `FORMULAE`."""
+def sweeps(mdp: Any, dtype: str, *, triad: Any = None, **options: Any) -> dict[str, Any]:
+    """Seconds of a backup and of a push, and bytes a second by `FORMULAE`; also as a share of a `triad` in turns."""
     import jax
     import jax.numpy as jnp
 
@@ -61,35 +64,41 @@ def sweeps(mdp: Any, dtype: str, **options: Any) -> dict[str, Any]:
         reward = jnp.asarray(rng.normal(size=(mdp.num_actions, mdp.num_states)), dtype)
         value = jnp.asarray(rng.normal(size=mdp.num_states), dtype)
         policy = jnp.full(reward.shape, 1 / mdp.num_actions, dtype)
-        backups = jax.jit(_again)
-        pushes = jax.jit(_pushed_again)
-        asked = SoftBackup(mdp, reward)
-        done = {
-            "backup": timing.compiled(lambda: backups(asked, value), least=5, **options),
-            "push": timing.compiled(lambda: pushes(mdp.dynamics, policy, value), least=5, **options),
+        backups, pushes = (jax.jit(function, static_argnums=0) for function in (_again, _pushed_again))
+        asked, times = SoftBackup(mdp, reward), max(10, STATES_SWEPT // mdp.num_states)
+        calls = {
+            "backup": lambda: backups(times, asked, value),
+            "push": lambda: pushes(times, mdp.dynamics, policy, value),
         }
-    needed = bytes_moved(mdp.dynamics, value.dtype.itemsize)
-    return {
-        name: {
-            "seconds": taken["seconds"] / SWEEPS,
-            "best": taken["best"] / SWEEPS,
-            "bytes_a_second": SWEEPS * needed[name] / taken["best"],
+        done = timing.in_turns(calls if triad is None else calls | {"triad": triad}, **options)
+    needed, itemsize = bytes_moved(mdp.dynamics, value.dtype.itemsize), value.dtype.itemsize
+    result = {}
+    for name in calls:
+        result[name] = {
+            "seconds": statistics.median(done[name]) / times,
+            "best": min(done[name]) / times,
+            "bytes_a_second": times * needed[name] / min(done[name]),
         }
-        for name, taken in done.items()
-    }
+        if triad is not None:
+            shares = [
+                (times * needed[name] / mine) / (3 * bandwidth.ENTRIES * itemsize / theirs)
+                for mine, theirs in zip(done[name], done["triad"], strict=True)
+            ]
+            result[name]["fraction_of_triad"] = statistics.median(shares)
+    return result
 
 
-def _again(sweep: Any, start: Any) -> Any:
+def _again(times: int, sweep: Any, start: Any) -> Any:
     """Sweep upon sweep in one loop, as planners run them: a call of its own would be charged for fresh memory too."""
     import jax
 
-    return jax.lax.fori_loop(0, SWEEPS, lambda _, state: sweep(state), start)
+    return jax.lax.fori_loop(0, times, lambda _, state: sweep(state), start)
 
 
-def _pushed_again(dynamics: Any, policy: Any, mass: Any) -> Any:
+def _pushed_again(times: int, dynamics: Any, policy: Any, mass: Any) -> Any:
     from irlax.mdp.rows import by_row
 
-    return _again(lambda mass: dynamics.forward(by_row(lambda shares: shares * mass, policy)), mass)
+    return _again(times, lambda mass: dynamics.forward(by_row(lambda shares: shares * mass, policy)), mass)
 
 
 def gradient(mdp: Any, dtype: str) -> dict[str, float]:

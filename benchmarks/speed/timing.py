@@ -29,6 +29,19 @@ def compiled(function: Callable[[], Any], **options: Any) -> dict[str, float]:
     return {"first": first, "seconds": statistics.median(seconds), "best": min(seconds)}
 
 
+def in_turns(
+    functions: dict[str, Callable[[], Any]], *, budget: float = 10.0, least: int = 5
+) -> dict[str, list[float]]:
+    """Seconds of each of several calls, round by round: what slows the machine down for a while slows all of them."""
+    for function in functions.values():
+        once(function)
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    while min(map(len, seconds.values())) < least or sum(map(sum, seconds.values())) < budget:
+        for name, function in functions.items():
+            seconds[name].append(once(function)[0])
+    return seconds
+
+
 def waited(result: Any) -> Any:
     """JAX answers before it is done. A peer's process may have no JAX."""
     jax = sys.modules.get("jax")
