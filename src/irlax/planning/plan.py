@@ -170,7 +170,9 @@ def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
     reward = checked_reward(mdp, reward)
     if reward.ndim == 3:
         return mdp.dynamics.mean(mdp.dynamics.align(reward))
-    return jnp.broadcast_to(mdp.dynamics.spread(reward) if reward.ndim == 1 else reward.T, mdp.table_shape[::-1])
+    # Transposed on the host where it can be: by JAX, on its first use, that takes time to compile.
+    reward = jnp.asarray(reward.T)
+    return jnp.broadcast_to(mdp.dynamics.spread(reward) if reward.ndim == 1 else reward, mdp.table_shape[::-1])
 
 
 def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:
@@ -186,4 +188,4 @@ def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:
     checks.finite("reward", reward)
     if mdp.terminal is not None:
         checks.nothing_after_the_end(reward, mdp.terminal, mdp.available)
-    return mdp.as_narrow(jnp.asarray(reward))
+    return mdp.as_narrow(reward)

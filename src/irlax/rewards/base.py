@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax.mdp import MDP, Dense
-from irlax.precision import StaysOnDevice, exact
+from irlax.precision import StaysOnDevice, exact, is_traced
 from irlax.typing import Array, Float
 
 #: A tree of arrays: one vector for linear and tabular rewards, the weights of a network for neural ones.
@@ -80,7 +80,8 @@ class AbstractReward(eqx.Module):
     def table(self, mdp: MDP) -> Float[Array, "R A"]:
         """The expected reward E[r(s,a,S')] at the current parameters."""
         bound = self.bind(mdp)
-        return bound.fold(mdp)(bound.parameters).T
+        table = bound.fold(mdp)(bound.parameters)
+        return table.T if is_traced(table) else np.asarray(table).T
 
     @exact
     def by_transition(self, mdp: MDP) -> Float[Array, "S A S"]:
