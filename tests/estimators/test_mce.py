@@ -1,6 +1,8 @@
 """MCE IRL: what it recovers, what it equals, and when it says that it cannot."""
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ import irlax as ix
 from irlax.demos.demonstrations import from_rows
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.objectives import FeatureMatching, Likelihood
+from irlax.rewards.linear import FoldedLinear
 from tests import oracles
 from tests.problems import as_mdp, random_problem
 
@@ -45,6 +48,29 @@ def test_exact_occupancy_of_a_known_reward_gives_its_policy_back(horizon, over, 
     # The gap is zero by an enumeration of features that shares no code, too.
     gap = ix.visits(mdp, expert) - ix.visits(mdp, fit.policy)
     assert np.abs(gap).max() <= 1e-6
+
+
+class Changed(FoldedLinear):
+    """With a function in it, which is no array."""
+
+    change: Callable[[Any], Any]
+
+    def __call__(self, parameters):
+        return self.change(super().__call__(parameters))
+
+
+class Doubled(ix.LinearReward):
+    def fold(self, mdp):
+        folded = super().fold(mdp)
+        return Changed(folded.columns, folded.width, lambda reward: 2 * reward)
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+def test_a_reward_of_ones_own_may_hold_a_function(solver):
+    mdp, features = small_mdp(4), random_features("sa")
+    expert = ix.occupancy(mdp, ix.soft_plan(mdp, features @ [1.0, -0.5, 0.8]))
+    fit = ix.MCEIRL(solver=solver).fit(mdp, Doubled(features), occupancy=expert)
+    np.testing.assert_allclose(fit.reward.weights, [0.5, -0.25, 0.4], atol=1e-6)
 
 
 def test_sampled_episodes_give_the_weights_back_within_sampling_error():

@@ -49,6 +49,12 @@ class Problem(eqx.Module):
     flattening: Flattening
     scale: Float[Array, " K"]
     l2: Float[Array, ""]
+    #: Whether there is nothing in it but arrays: somebody's own reward may hold a function.
+    only_arrays: bool = eqx.field(static=True, init=False)
+
+    def __post_init__(self) -> None:
+        held = jax.tree.leaves((self.objectives, self.shares, self.scale, self.l2))
+        self.only_arrays = all(map(eqx.is_array_like, held))
 
     def loss(self, x: Float[Array, " K"], memories: Memories) -> tuple[Float[Array, ""], Memories]:
         """The penalised objective per episode, and what the next evaluation can start from."""
@@ -67,7 +73,7 @@ class Problem(eqx.Module):
     def evaluate(self, x: Float[np.ndarray, " K"], memories: Memories | None = None) -> "Evaluation":
         """The loss and its gradient in x."""
         known = self.first_memories() if memories is None else memories
-        (value, known), gradient = _value_and_gradient(self, x, known)
+        (value, known), gradient = (_of_arrays if self.only_arrays else _of_anything)(self, x, known)
         return Evaluation(x, float(value), np.asarray(gradient), known)
 
     def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
@@ -102,10 +108,13 @@ class Evaluation(NamedTuple):
     memories: Memories
 
 
-# Not `filter_jit`, which takes a tenth of a millisecond to look at its arguments: as long as a small gradient takes.
-@jax.jit
 def _value_and_gradient(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Any:
     return jax.value_and_grad(problem.loss, has_aux=True)(x, memories)
+
+
+# `filter_jit` looks at its arguments for a tenth of a millisecond, where a small gradient takes a few.
+_of_arrays = jax.jit(_value_and_gradient)
+_of_anything = eqx.filter_jit(_value_and_gradient)
 
 
 @eqx.filter_jit
