@@ -135,10 +135,20 @@ def test_dynamics(pair):
     np.testing.assert_array_equal(pair.ragged.absorbing, pair.padded.absorbing)
 
 
-@pytest.mark.parametrize(("plan", "over"), [(ix.soft_plan, "sa"), (ix.hard_plan, "s"), (ix.path_plan, "sa")])
-def test_plans_and_where_they_lead(pair, plan, over):
-    if plan is ix.path_plan and pair.ragged.terminal is not None:
-        pytest.skip("the path model diverges here")
+@pytest.mark.parametrize(
+    ("kind", "plan", "over"),
+    [
+        ("finite", ix.soft_plan, "sa"),
+        ("finite", ix.hard_plan, "s"),
+        ("finite", ix.path_plan, "sa"),
+        ("endless", ix.soft_plan, "s"),
+        ("endless", ix.hard_plan, "sa"),
+        ("deterministic", ix.soft_plan, "sa"),
+        ("until the end", ix.soft_plan, "sa"),
+    ],
+)
+def test_plans_and_where_they_lead(kind, plan, over):
+    pair = Pair(**KINDS[kind])
     mine, theirs = pair.reward(over)
     ragged, padded = plan(pair.ragged, mine), plan(pair.padded, theirs)
     close(ragged.value, padded.value, 1e-8)
