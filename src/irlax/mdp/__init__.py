@@ -1,9 +1,11 @@
 """Markov decision processes and their dynamics."""
 
-from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors
+from irlax.mdp.dense import Dense
+from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.mdp import MDP
 from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
 from irlax.mdp.ragged import Ragged
+from irlax.mdp.sparse import Deterministic, Successors
 
 __all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Moves", "Nature", "Ragged", "Successors"]

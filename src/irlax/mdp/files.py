@@ -9,10 +9,12 @@ import equinox as eqx
 import numpy as np
 
 from irlax import checks, storage
-from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors
+from irlax.mdp.dense import Dense
+from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.mdp import MDP
 from irlax.mdp.moves import Moves
 from irlax.mdp.ragged import Ragged
+from irlax.mdp.sparse import Deterministic, Successors
 from irlax.precision import is_traced
 from irlax.typing import Shaped
 

@@ -22,10 +22,12 @@ from irlax.mdp.build import (
     successors_from_scipy,
     undiscounted_end,
 )
-from irlax.mdp.dynamics import AbstractDynamics, Dense, Deterministic, Successors, absorbing_states
+from irlax.mdp.dense import Dense
+from irlax.mdp.dynamics import AbstractDynamics, absorbing_states
 from irlax.mdp.links import Links
 from irlax.mdp.moves import Moves
 from irlax.mdp.ragged import Layout, Ragged
+from irlax.mdp.sparse import Deterministic, Successors
 from irlax.precision import StaysOnDevice, is_traced, scope
 from irlax.typing import Array, Bool, Float, Int, Scalar
 

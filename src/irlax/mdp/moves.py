@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 
-from irlax.mdp.dynamics import AbstractDynamics, Successors
+from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.links import Links
 from irlax.mdp.rows import looked_up, sum_rows, written_out
+from irlax.mdp.sparse import Successors
 from irlax.typing import Array, Float, Int, Shaped
 
 
