@@ -94,6 +94,22 @@ def test_the_three_covariances_agree_roughly_and_the_shares_have_one_degree_of_f
     np.testing.assert_allclose(fit.share_errors()[0], fit.shares.prod() * expected[4], rtol=1e-9)
 
 
+def test_an_individual_of_weight_0_has_the_posterior_of_its_own_choices():
+    rng, num, length = np.random.default_rng(0), 60, 12
+    transitions, features = np.zeros((2, 3, 2)), np.zeros((2, 3, 2))
+    transitions[:, :, 0] = features[:, 1, 0] = features[:, 2, 1] = 1
+    mdp = ix.MDP.from_dense(transitions, [0.5, 0.5], discount=0.5)
+    chances = [[0.3, 0.6, 0.1], [0.3, 0.1, 0.6]]
+    actions = np.stack([rng.choice(3, p=chances[i % 2], size=length) for i in range(num)])
+    states = np.zeros((num, length), int)
+    # The last individual alone is seen in state 1, and nobody learns from it.
+    states[-1, 0], actions[-1], actions[-1, 0] = 1, 0, 2
+    demos = ix.Demonstrations.from_arrays(states, actions, weights=np.append(np.ones(num - 1), 0))
+    fit = ix.MixtureIRL(num_starts=1).fit(mdp, ix.LinearReward(features), demos, key=jax.random.key(0))
+    joint = np.log(fit.shares) + [np.asarray(plan.log_policy)[states[-1], actions[-1]].sum() for plan in fit.plans]
+    np.testing.assert_allclose(fit.posterior[-1], np.exp(joint - logsumexp(joint)), atol=1e-9)
+
+
 def test_a_mixture_is_summarised_saved_and_loaded(fit, tmp_path):
     text = str(fit.summary())
     assert "type 2" in text and "replacement" in text and "BIC" in text and fit.status.value in text

@@ -1,5 +1,6 @@
 """The demonstrator as the tabular estimators see it: demonstrations, a policy, or an occupancy."""
 
+import dataclasses
 import math
 import warnings
 from typing import Any, Literal
@@ -32,6 +33,8 @@ class Choices(eqx.Module):
     states: Int[np.ndarray, "T M"]
     actions: Int[np.ndarray, "T M"]
     weights: Float[np.ndarray, "T M"]
+    #: Where each row of the demonstrations stands in the grid, rows of weight 0 too; None for a policy, which has none.
+    places: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]] | None = None
 
 
 class Expert(eqx.Module):
@@ -212,7 +215,8 @@ class Expert(eqx.Module):
             joint = joint / float(mdp.discount) ** np.arange(mdp.horizon)[:, None, None]
         joint = joint[None] if mdp.horizon is None else joint
         time, states, actions = np.nonzero(joint)
-        return _grouped(mdp, time, states, actions, joint[time, states, actions])
+        seen = _grouped(mdp, time, states, actions, joint[time, states, actions])
+        return dataclasses.replace(seen, places=None)
 
     def transitions(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Int[np.ndarray, " m"], np.ndarray]:
         """Observed moves (s, a, s') with weight γᵗ / N, for models that look at each transition's own reward."""
@@ -243,7 +247,8 @@ def _grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray
     shape = (periods, min(width, num_rows * num_columns))
     # Padding must point at a choice that exists: log π of one that does not is −inf, and 0 · −inf is NaN.
     first_action = 0 if mdp.mask is None else int(np.argmax(np.asarray(mdp.mask)[:, 0]))
-    grid = Choices(np.zeros(shape, int), np.full(shape, first_action), np.zeros(shape))
+    places = (period[inverse], column[inverse])
+    grid = Choices(np.zeros(shape, int), np.full(shape, first_action), np.zeros(shape), places)
     for target, source in ((grid.states, state), (grid.actions, action), (grid.weights, total)):
         target[period, column] = source
     return grid

@@ -24,7 +24,6 @@ from irlax.estimators.tabular.inference import (
     Cluster,
     Information,
     clustered_covariance,
-    places_of,
     refuse_unless_likelihood,
 )
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
@@ -125,7 +124,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) 
         at = jnp.asarray(both)
         # One after the other: what is costly to compile, the choices, has the shape of the MDP, not of the panel.
         choices, moves = _local(objective.choices, at), _local(objective.moves, at)
-    slopes = np.asarray(choices.slopes)[places_of(seen, demos, expert.mdp)] + np.asarray(moves.slopes)
+    slopes = np.asarray(choices.slopes)[seen.places] + np.asarray(moves.slopes)
     curvature = -np.asarray(choices.curvature) - np.asarray(moves.curvature)
     episodes = float(demos.weights.sum())
     return FullLikelihood(

@@ -1,6 +1,6 @@
 """Standard errors, the bootstrap and tests of nested rewards, for fits under the likelihood objective."""
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -123,24 +123,12 @@ def _curvature_and_scores(fit: "TabularFit") -> Information:
             flattening = Flattening.of(reward.parameters)
             slopes = np.asarray(_slopes(likelihood, flattening, jnp.asarray(theta)))
             weight = np.repeat(demos.weights, demos.lengths)
-            scores.append(weight[:, None] * slopes[places_of(seen, demos, expert.mdp)])
+            scores.append(weight[:, None] * slopes[seen.places])
             episodes = demos.weights.sum()
             curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
             total += episodes * curvature
     episodes = sum(demos.weights.sum() for demos in all_demos(fit))
     return Information((total + total.T) / 2, np.concatenate(scores), float(penalty * episodes))
-
-
-def places_of(seen: Any, demos: Demonstrations, mdp: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Where each observed choice stands in the grid of distinct ones."""
-    period = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
-    table = {}
-    for t, m in zip(*np.nonzero(seen.weights > 0), strict=True):
-        table[(t, seen.states[t, m], seen.actions[t, m])] = m
-    cells = mdp.dynamics.cells(demos.tabular_states, demos.actions)
-    keys, inverse = np.unique(np.stack([period, *cells], axis=1), axis=0, return_inverse=True)
-    column = np.array([table.get(tuple(key), 0) for key in keys.tolist()])
-    return period, column[inverse.ravel()]
 
 
 @eqx.filter_jit
@@ -169,7 +157,7 @@ def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.nda
     penalty = float(dict(fit.settings).get("l2", 0.0))
     with scope():
         seen = expert.choices(discounted=False)
-        period, column = places_of(seen, demos, expert.mdp)
+        assert seen.places is not None
         likelihood = Likelihood(
             expert.mdp, reward.fold(expert.mdp), jnp.asarray(seen.states), jnp.asarray(seen.actions), seen.weights
         )
@@ -177,7 +165,7 @@ def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.nda
         times = jax.vmap(lambda picks: jnp.zeros(demos.num_episodes).at[picks].add(1.0))(drawn)
         by_episode = times * demos.weights
         share = (by_episode / by_episode.sum(axis=1, keepdims=True))[:, demos.episode]
-        grids = jnp.zeros((num, *seen.weights.shape)).at[:, period, column].add(share)
+        grids = jnp.zeros((num, *seen.weights.shape)).at[:, *seen.places].add(share)
         flattening = Flattening.of(reward.parameters)
         start = jnp.asarray(flat(reward.parameters))
         return np.asarray(refits(likelihood, flattening, start, grids, jnp.asarray(penalty)))

@@ -17,7 +17,6 @@ from irlax.estimators.base import Status, complain
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import History
 from irlax.estimators.tabular.fitting import judged, matched, on_host, posed
-from irlax.estimators.tabular.inference import places_of
 from irlax.estimators.tabular.mce import planned
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
@@ -236,8 +235,8 @@ def _mixture(
     reward: AbstractReward, expert: Expert, person: Int[np.ndarray, " N"], *, num_types: int, l2: float
 ) -> Mixture:
     demos, seen = expert.demos, expert.choices(discounted=False)
-    assert demos is not None
-    period, column = places_of(seen, demos, expert.mdp)
+    assert demos is not None and seen.places is not None
+    period, column = seen.places
     code = person[demos.episode] * seen.weights.size + period * seen.weights.shape[1] + column
     distinct, count = np.unique(code, return_counts=True)
     who, cell = np.divmod(distinct, seen.weights.size)
