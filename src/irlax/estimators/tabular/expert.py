@@ -11,6 +11,7 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.mdp import MDP
+from irlax.planning.backup import HardBackup
 from irlax.planning.occupancy import checked_policy, occupancy, visits
 from irlax.planning.plan import Plan
 from irlax.precision import scope
@@ -47,6 +48,8 @@ class Expert(eqx.Module):
     given_occupancy: Float[np.ndarray, "*T R A"] | None
     #: How much this demonstrator counts beside others: its number of episodes, or 1.
     weight: float
+    #: Whether it was given as a policy under which every available action has a chance.
+    does_everything: bool = eqx.field(static=True, default=False)
 
     @classmethod
     def of(cls, mdp: MDP, demonstrator: Any, given: Any, start: Start) -> "Expert":
@@ -68,7 +71,12 @@ class Expert(eqx.Module):
         policy = demonstrator if isinstance(demonstrator, Plan) else checked_policy(mdp, demonstrator)
         entries = (mdp.horizon or 1) * math.prod(mdp.table_shape)
         where = occupancy if entries <= MANY_ENTRIES else visits
-        return cls(mdp, None, np.asarray(where(mdp, policy)), 1.0)
+        if isinstance(policy, Plan):
+            softly = not isinstance(policy.backup, HardBackup)
+            everything = softly and np.array_equal(policy.mdp.available, mdp.available)
+        else:
+            everything = bool((np.asarray(policy) > 0)[..., np.asarray(mdp.available)].all())
+        return cls(mdp, None, np.asarray(where(mdp, policy)), 1.0, everything)
 
     @classmethod
     def _of_demos(cls, mdp: MDP, demos: Demonstrations, start: Start) -> "Expert":

@@ -11,6 +11,7 @@ import numpy as np
 
 from irlax.demos import Demonstrations
 from irlax.estimators.base import Status, complain
+from irlax.estimators.tabular.existence import Search, optimum_exists
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit, total_log_likelihood
 from irlax.estimators.tabular.objectives import AbstractObjective
@@ -25,9 +26,7 @@ from irlax.rewards import AbstractReward, TabularReward
 from irlax.rewards.base import flat
 from irlax.typing import Float
 
-#: How far along a direction to look for the objective to turn up again, in units of the features.
-FAR = 30.0
-#: A quasi-Newton step this short is the end of the way; near an optimum at infinity it stays ten times as long.
+#: A quasi-Newton step this short, in units of the features, tells the Newton decrement well enough.
 NEAR = 0.03
 
 
@@ -129,8 +128,11 @@ def minimised(
             bar.update(iterate.step, f"loss {iterate.loss:.6g}  gradient {iterate.gradient:.2g}")
 
         listeners = (tell,) if callback is None else (tell, callback)
-        found = solver.minimise(problem, first, Watch(problem, tol, listeners))
-    status, certificate = judged(problem, found, l2=l2, convex=convex)
+        watch = Watch(problem, tol, listeners)
+        found = solver.minimise(problem, first, watch)
+    arrived = float(largest(found.at.gradient, np.asarray(problem.scale))) <= tol
+    search = Search(problem, rewards, experts, found.at, watch.gradients, arrived or found.status.success)
+    status, certificate = judged(search, found, l2=l2, convex=convex)
     theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))
     learned = tuple(reward.with_parameters(on_host(theta)) for reward in rewards)
     plans = tuple(plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
@@ -155,9 +157,16 @@ def minimised(
         missing_mass=missing_mass,
         extras=extras,
     )
-    advice = "Pass `l2=` (say 1e-3) for a finite one." if status is Status.UNBOUNDED else ""
-    complain(status, advice or f"Its largest gradient is {certificate.gradient:.2g}, the tolerance {tol:.2g}.")
+    complain(status, _advice(status, certificate, tol))
     return fit
+
+
+def _advice(status: Status, certificate: Certificate, tol: float) -> str:
+    if status is Status.UNBOUNDED:
+        return "Pass `l2=` (say 1e-3) for a finite one."
+    if status is Status.UNCERTAIN:
+        return "Pass `l2=` (say 1e-6) for an objective that has one."
+    return f"Its largest gradient is {certificate.gradient:.2g}, the tolerance {tol:.2g}."
 
 
 def posed(
@@ -179,31 +188,36 @@ def posed(
     return problem, flat(rewards[0].parameters) * scale
 
 
-def judged(problem: Problem, found: Minimum, *, l2: float, convex: bool) -> tuple[Status, Certificate]:
+def judged(search: Search, found: Minimum, *, l2: float, convex: bool) -> tuple[Status, Certificate]:
     """Whether an optimum was found, and how far it can be."""
-    at, gradient = found.at, found.at.gradient
+    certificate = _certified(search, found, l2=l2, convex=convex)
+    status = found.status
+    linear = all(reward.is_linear for reward in search.rewards)
+    if status is Status.PLATEAU and linear:
+        # Where the loss hardly falls the gradient can be anything; only of networks can nothing better be asked.
+        status = Status.STALLED
+    if l2 > 0 or not linear or not np.isfinite(search.at.loss):
+        return status, certificate
+    exists = optimum_exists(search)
+    if exists is False:
+        return Status.UNBOUNDED, certificate
+    return (Status.UNCERTAIN if exists is None and status.success else status), certificate
+
+
+def _certified(search: Search, found: Minimum, *, l2: float, convex: bool) -> Certificate:
+    problem, at, gradient = search.problem, search.at, search.at.gradient
     size, raw = float(largest(gradient, np.asarray(problem.scale))), problem.raw_gradient(gradient)
     if l2 > 0:
-        gap = float(raw @ raw) / (2 * l2) if convex else None
-        return found.status, Certificate(size, duality_gap=gap)
+        return Certificate(size, duality_gap=float(raw @ raw) / (2 * l2) if convex else None)
     if not np.isfinite(at.loss) or len(gradient) > 10 * DENSE_HESSIAN:
-        return found.status, Certificate(size)
+        return Certificate(size)
     estimate = found.quasi_newton_step
     if estimate is not None and np.abs(estimate).max(initial=0.0) < NEAR:
-        return found.status, Certificate(size, newton_decrement=-float(estimate @ gradient) / 2)
+        return Certificate(size, newton_decrement=-float(estimate @ gradient) / 2)
     if len(gradient) <= DENSE_HESSIAN:
-        step, gain = exact_step(problem.hessian(at), gradient, np.inf)
-    else:
-        step, gain = steihaug_step(lambda v: problem.hessian_product(at, v), gradient, 1e6)
-    # At an optimum the next Newton step is tiny. Where the optimum is at infinity it stays as long as ever, however
-    # small the gradient has become, and the objective never turns up again.
-    length, status = np.abs(step).max(initial=0.0), found.status
-    if length > 0.3:
-        beyond = problem.evaluate(at.x + FAR * step / length, at.memories)
-        slope = float(beyond.gradient @ step) / length
-        if np.isfinite(slope) and slope < 1e-7:
-            status = Status.UNBOUNDED
-    return status, Certificate(size, newton_decrement=gain)
+        return Certificate(size, newton_decrement=exact_step(problem.hessian(at), gradient, np.inf)[1])
+    step = steihaug_step(lambda v: problem.hessian_product(at, v), gradient, 1e6)
+    return Certificate(size, newton_decrement=step[1])
 
 
 def _held_out(plans: Sequence[Plan], experts: tuple[Expert, ...], held_out: Demonstrations) -> float:

@@ -1,0 +1,343 @@
+"""Whether an objective has a finite optimum, decided apart from the solver that looked for one.
+
+For feature matching and the path model, with rewards that are linear in their parameters, the answer is exact: the
+demonstrator's features lie in the relative interior of what policies can do, or they do not (`polytope`). What is cheap
+is tried first: a feature that the demonstrator avoids altogether, a policy that does everything, and the gradients that
+the solver met on its way, each of which is the difference between some policy's features and the demonstrator's. Then
+comes the linear programme, or, where that would be large, a search for a separating direction by further gradients.
+
+For likelihoods, which need not be convex, an optimum exists if the point that was found is one: the curvature is
+positive wherever parameters matter at all, and one more Newton step changes no policy.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.objectives import FeatureMatching, Likelihood, PathMatching
+from irlax.estimators.tabular.polytope import (
+    SMALLEST_SHARE,
+    Options,
+    flows,
+    jacobian,
+    num_cells,
+    separating_direction,
+    share_of_chance,
+)
+from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.solvers import DENSE_HESSIAN
+from irlax.mdp import MDP
+from irlax.planning import soft_plan
+from irlax.rewards import AbstractReward, TabularReward
+from irlax.rewards.base import AbstractUnfolded
+from irlax.typing import Bool, Float, Int
+
+#: Linear programmes of up to so many cells take less than a second; of up to so many, less than a minute.
+SMALL, LARGE = 2_000, 20_000
+#: Features of cells with more numbers than this (400 MB) are not looked at one by one.
+MANY_NUMBERS = 50_000_000
+#: How far to look along a direction, in units of the features: near, and where policies are all but deterministic.
+DISTANCES = (1.0, 10.0, 100.0, 1e4, 1e8)
+#: A direction whose slope is less than this share of the gradient is level.
+LEVEL = 1e-9
+#: A Newton step that changes no log probability by more than this ends at an optimum; towards one at infinity it is 1.
+STILL = 0.1
+
+
+class Search(NamedTuple):
+    """What was minimised, for whom, where the solver stopped, and the gradients that it met on its way."""
+
+    problem: Problem
+    rewards: tuple[AbstractReward, ...]
+    experts: tuple[Expert, ...]
+    at: Evaluation
+    gradients: list[Float[np.ndarray, " K"]]
+    #: Whether the gradient is within the tolerance.
+    arrived: bool
+
+
+def optimum_exists(search: Search) -> bool | None:
+    """Whether the unpenalised objective has a finite optimum; None where that could not be decided."""
+    if not all(reward.is_linear for reward in search.rewards):
+        return None
+    objectives = search.problem.objectives
+    if all(isinstance(objective, (FeatureMatching, PathMatching)) for objective in objectives):
+        return _matching_exists(search)
+    if all(isinstance(objective, Likelihood) for objective in objectives):
+        return _likelihood_exists(search)
+    return None
+
+
+def _matching_exists(search: Search) -> bool | None:
+    if all(expert.does_everything for expert in search.experts):
+        return True
+    few, size = len(search.at.x) <= DENSE_HESSIAN, _num_cells(search)
+    features = [_Features.of(objective, search) for objective in search.problem.objectives] if _fits(search) else None
+    if features is not None and _avoids_a_feature(search, features):
+        return False
+    if few and _surrounded(search.gradients):
+        return True
+    if features is not None and size <= SMALL:
+        return _by_linear_programme(search, features)
+    if few:
+        return _by_gradients(search)
+    return _by_linear_programme(search, features) if features is not None and size <= LARGE else None
+
+
+def _fits(search: Search) -> bool:
+    """Whether the features of all cells can be held in memory."""
+    tables = sum(math.prod(expert.mdp.table_shape) for expert in search.experts)
+    return tables * (1 if isinstance(search.rewards[0], TabularReward) else len(search.at.x)) <= MANY_NUMBERS
+
+
+def _num_cells(search: Search) -> int:
+    """Of the linear programme, at most."""
+    return sum(num_cells(objective.mdp, path=isinstance(objective, PathMatching)) for objective in _planned(search))
+
+
+def _planned(search: Search) -> list[FeatureMatching | PathMatching | Likelihood]:
+    planned = (FeatureMatching, PathMatching, Likelihood)
+    return [objective for objective in search.problem.objectives if isinstance(objective, planned)]
+
+
+class _Features(NamedTuple):
+    """The features of one MDP: of the cells of a table, of transitions as they are aligned, and the demonstrator's."""
+
+    plain: sp.csr_array
+    ahead: sp.csr_array | None
+    demonstrated: Float[np.ndarray, " K"]
+
+    @classmethod
+    def of(cls, objective: Any, search: Search) -> "_Features":
+        flattening, num = search.problem.flattening, len(search.at.x)
+        visits = np.asarray(objective.visits).T.ravel()
+        if isinstance(objective, FeatureMatching):
+            plain = jacobian(objective.folded, flattening, num)
+            return cls(plain, None, plain.T @ visits)
+        if objective.transitions is None:
+            plain = jacobian(objective.unfolded.folded, flattening, num)
+            return cls(plain, None, plain.T @ visits)
+        shape = jax.eval_shape(objective.mdp.dynamics.aligned_probs).shape
+        plain = jacobian(_Part(objective.unfolded, None), flattening, num)
+        ahead = jacobian(_Part(objective.unfolded, shape), flattening, num)
+        demonstrated = plain.T @ visits + ahead.T @ np.asarray(objective.transitions).ravel()
+        return cls(plain, ahead, demonstrated)
+
+
+class _Part(eqx.Module):
+    """The part of a reward that does not depend on s', or, with the shape that it is aligned to, the other."""
+
+    unfolded: AbstractUnfolded
+    shape: tuple[int, ...] | None = eqx.field(static=True)
+
+    def __call__(self, parameters: Any) -> Any:
+        plain, ahead = self.unfolded(parameters)
+        return plain if self.shape is None else jnp.broadcast_to(jnp.asarray(ahead), self.shape).reshape(-1, 1)
+
+
+def _demonstrated(search: Search, features: list[_Features]) -> Float[np.ndarray, " K"]:
+    """The demonstrator's features, over all MDPs by their shares."""
+    shares = np.asarray(search.problem.shares)
+    return sum((share * each.demonstrated for share, each in zip(shares, features, strict=True)), np.zeros(1))
+
+
+def _avoids_a_feature(search: Search, features: list[_Features]) -> bool:
+    """Whether the demonstrator has none at all of a feature that is never negative (or never positive), and others do.
+
+    A reward against that feature alone is then one for which the demonstrator is optimal.
+    """
+    low, high = np.zeros(len(search.at.x)), np.zeros(len(search.at.x))
+    for objective, each in zip(_planned(search), features, strict=True):
+        met = sp.csr_array(each.plain[np.unique(Options.of(objective.mdp, path=False).cell)])
+        for columns in (met, each.ahead):
+            if columns is not None:
+                low = np.minimum(low, columns.min(axis=0).toarray().ravel())
+                high = np.maximum(high, columns.max(axis=0).toarray().ravel())
+    demonstrated = _demonstrated(search, features)
+    # The gradient is what the model has more than the demonstrator.
+    modelled = search.problem.raw_gradient(search.at.gradient) + demonstrated
+    return bool((((low >= 0) | (high <= 0)) & (demonstrated == 0) & (np.abs(modelled) > 0)).any())
+
+
+def _surrounded(gradients: list[Float[np.ndarray, " K"]]) -> bool:
+    """Whether a mixture of the policies that were met has the demonstrator's features.
+
+    Each of them does everything, and so does their mixture, which then lies in the relative interior.
+    """
+    return len(gradients) > 2 and _away_from(gradients) is None
+
+
+def _away_from(gradients: list[Float[np.ndarray, " K"]]) -> Float[np.ndarray, " K"] | None:
+    """A direction d with ∇·d ≥ 0 for all of them and > 0 for the first; None if there is none (Farkas)."""
+    rows = np.array([gradient / np.linalg.norm(gradient) for gradient in gradients if np.linalg.norm(gradient) > 0])
+    bounds = [(-1, 1)] * rows.shape[1]
+    found = linprog(-rows[0], A_ub=-rows[1:], b_ub=np.zeros(len(rows) - 1), bounds=bounds)
+    return found.x if found.status == 0 and -found.fun > 1e-6 else None
+
+
+def _by_gradients(search: Search) -> bool | None:
+    """Look along directions in which every policy met so far has more of something than the demonstrator.
+
+    Far enough along one the sign must turn, or the demonstrator is optimal for that direction's reward.
+    """
+    problem, at = search.problem, search.at
+    # A policy that is far from the demonstrator's, to be a part of the mixture.
+    unlike = problem.evaluate(at.x + np.random.default_rng(0).choice([-1.0, 1.0], len(at.x)), at.memories)
+    first = unlike.gradient if np.isfinite(unlike.loss) else search.gradients[0]
+    met = [first, *(gradient for gradient in search.gradients[-5 * len(at.x) - 50 :] if np.abs(gradient).max() > 0)]
+    for _ in range(20 + 10 * len(at.x)):
+        direction = _away_from(met)
+        if direction is None:
+            return True
+        turned = _turned(search, direction)
+        if turned is None:
+            return False
+        met.append(turned)
+    return None
+
+
+def _turned(search: Search, direction: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"] | None:
+    """The gradient where its sign along the direction has turned; None if it never does."""
+    problem, at = search.problem, search.at
+    near, wanted = 0.0, list(DISTANCES)
+    while wanted:
+        far = wanted.pop(0)
+        new = problem.evaluate(at.x - far * direction, at.memories)
+        if not (np.isfinite(new.loss) and np.isfinite(new.gradient).all()):
+            # At γ = 1 values exist up to some distance only, and grow without bound before it: the sign turns there.
+            wanted = [(near + far) / 2] if far - near > 1e-9 * far else []
+        elif new.gradient @ direction < -LEVEL * np.linalg.norm(new.gradient):
+            return new.gradient
+        else:
+            near = far
+    return None
+
+
+def _by_linear_programme(search: Search, features: list[_Features]) -> bool:
+    parts = []
+    for objective, each, share in zip(_planned(search), features, np.asarray(search.problem.shares), strict=True):
+        mdp = objective.mdp
+        options = Options.of(mdp, path=isinstance(objective, PathMatching))
+        starts = np.zeros((mdp.horizon or 1, mdp.num_states))
+        starts[0] = np.asarray(mdp.initial)
+        paths = flows(mdp, options, starts)
+        of_option = each.plain[options.cell]
+        if each.ahead is not None:
+            of_option = of_option + each.ahead[_aligned_places(mdp, options)]
+        parts.append((paths, sp.csr_array(sp.csr_array(of_option)[paths.option]), float(share)))
+    share = share_of_chance(parts, _demonstrated(search, features))
+    return share is not None and share > SMALLEST_SHARE
+
+
+def _aligned_places(mdp: MDP, options: Options) -> Int[np.ndarray, " J"]:
+    """Where each option's transition stands in the dynamics' own layout."""
+    # The table of all (s, a, s'), aligned, holds the place of each.
+    num = mdp.num_states
+    places = np.arange(1.0, num**2 * mdp.num_actions + 1).reshape(num, mdp.num_actions, num)
+    aligned = np.asarray(mdp.dynamics.align(jnp.asarray(places))).ravel()
+    order = np.argsort(aligned, kind="stable")
+    return order[np.searchsorted(aligned[order], options.cell * num + np.asarray(options.after) + 1.0)]
+
+
+def _likelihood_exists(search: Search) -> bool | None:
+    direction = _separated(search) if _num_cells(search) <= SMALL else None
+    if direction is not None and _leads_down(search, direction):
+        return False
+    if not search.arrived:
+        return None
+    if len(search.at.x) <= DENSE_HESSIAN:
+        return _is_an_optimum(search)
+    return None if _num_cells(search) > SMALL else True
+
+
+def _separated(search: Search) -> Float[np.ndarray, " K"] | None:
+    parts = []
+    problem = search.problem
+    for objective in problem.objectives:
+        assert isinstance(objective, Likelihood)
+        mdp, options = objective.mdp, Options.of(objective.mdp, path=False)
+        seen = _observed(objective)
+        owner = np.asarray(mdp.dynamics.spread(np.arange(mdp.num_states)))
+        starts = np.zeros((len(seen), mdp.num_states))
+        time, row = np.nonzero(seen.any(axis=-1))
+        starts[time, owner[row]] = 1.0
+        paths = flows(mdp, options, starts)
+        features = jacobian(objective.folded, problem.flattening, len(search.at.x))[options.cell]
+        observed = seen.reshape(len(seen), -1)[paths.time, options.cell[paths.option]]
+        parts.append((paths, sp.csr_array(sp.csr_array(features)[paths.option]), observed))
+    return separating_direction(parts, np.asarray(problem.scale))
+
+
+def _observed(objective: Likelihood) -> Bool[np.ndarray, "T R W"]:
+    """Which choices were observed, at which time (one for all of an endless problem)."""
+    weights = np.asarray(objective.weights)
+    seen = np.zeros((len(weights), *objective.mdp.table_shape), bool)
+    time, column = np.nonzero(weights > 0)
+    seen[time, np.asarray(objective.states)[time, column], np.asarray(objective.actions)[time, column]] = True
+    return seen
+
+
+def _leads_down(search: Search, direction: Float[np.ndarray, " K"]) -> bool:
+    """Whether the loss far along a direction is no higher than where the solver stopped."""
+    at, length = search.at, np.abs(direction).max()
+    for far in DISTANCES[1:]:
+        beyond = search.problem.evaluate(at.x + far / length * direction, at.memories)
+        if not np.isfinite(beyond.loss):
+            return False
+        if beyond.loss <= at.loss + 1e-13 * max(1.0, abs(at.loss)):
+            return True
+    return False
+
+
+def _is_an_optimum(search: Search) -> bool | None:
+    """Whether the curvature is positive where parameters matter, and one more Newton step changes no policy."""
+    problem, at = search.problem, search.at
+    curvature, axes = np.linalg.eigh(problem.hessian(at))
+    # Losses of an episode are of order one: a curvature that is nothing but rounding is small next to that.
+    most = max(np.abs(curvature).max(initial=0.0), 1e-4)
+    flat_ = curvature < 1e-10 * most
+    if (curvature < -1e-8 * most).any():
+        return None
+    if flat_.any() and not _without_effect(search, axes[:, flat_]):
+        return False
+    step = -axes[:, ~flat_] @ ((axes[:, ~flat_].T @ at.gradient) / curvature[~flat_])
+    if _policy_change(search, step) <= STILL:
+        return True
+    return False if _leads_down(search, step) else None
+
+
+def _without_effect(search: Search, axes: Float[np.ndarray, "K n"]) -> bool:
+    """Whether the loss is the same wherever one goes in a space of directions that curvature does not show.
+
+    If it is not, curvature has vanished on the way: back from there the loss rises.
+    """
+    at = search.at
+    mixed = axes @ np.random.default_rng(0).choice([-1.0, 1.0], axes.shape[1])
+    for far in (-30.0, 30.0):
+        beyond = search.problem.evaluate(at.x + far / np.abs(mixed).max() * mixed, at.memories)
+        if not abs(beyond.loss - at.loss) <= 1e-9 * max(1.0, abs(at.loss)):
+            return False
+    return True
+
+
+def _policy_change(search: Search, step: Float[np.ndarray, " K"]) -> float:
+    """The largest change of any log π by a step, over all MDPs."""
+    problem, largest = search.problem, 0.0
+    for reward, expert in zip(search.rewards, search.experts, strict=True):
+        before, after = (
+            soft_plan(
+                expert.mdp,
+                np.asarray(reward.fold(expert.mdp)(problem.flattening.unflatten(jnp.asarray(x / problem.scale)))).T,
+            ).log_policy
+            for x in (search.at.x, search.at.x + step)
+        )
+        exists = np.isfinite(before)
+        largest = max(largest, float(np.abs(np.where(exists, after, 0) - np.where(exists, before, 0)).max()))
+    return largest
