@@ -28,7 +28,7 @@ from irlax.demos import (
     write_demos,
 )
 from irlax.envs import evaluate, expert_demos
-from irlax.estimators.base import Fit, Status, UnfinishedWarning
+from irlax.estimators.base import Fit, NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.estimators.files import load
 from irlax.estimators.sampled import (
     AIRL,
@@ -105,6 +105,7 @@ __all__ = [
     "NeuralReward",
     "Newton",
     "Normal",
+    "NotIdentifiedWarning",
     "ObservedReward",
     "Plan",
     "SampledMCEIRL",

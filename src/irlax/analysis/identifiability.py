@@ -10,6 +10,7 @@ dependence on s' that averages out, spare weights of a network), the constant re
 """
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -110,7 +111,7 @@ class Identification(eqx.Module):
             facts.append(("left open by these data alone", f"{len(self.unseen_basis)} dimensions"))
         tables = [pairs("Identifiability", facts)]
         if self.null_dim:
-            rows = [(kind, _spelt(row, self.names)) for kind, row in zip(self.kinds, self.null_basis, strict=True)]
+            rows = [(kind, spelt(row, self.names)) for kind, row in zip(self.kinds, self.null_basis, strict=True)]
             tables.append(Table(("kind", "direction"), rows[:20], title="Directions that the policy cannot reveal"))
         return Summary(tables)
 
@@ -321,7 +322,7 @@ def _constant_in(active: np.ndarray, rewards: np.ndarray, mdp: MDP) -> np.ndarra
     return direction / np.linalg.norm(direction)
 
 
-def _spelt(direction: np.ndarray, names: tuple[str, ...]) -> str:
+def spelt(direction: np.ndarray, names: Sequence[str]) -> str:
     """A direction as a sum of named parameters, largest first, scaled to a leading 1."""
     order = np.argsort(-np.abs(direction))
     lead = direction[order[0]]

@@ -20,24 +20,25 @@ def regression_table(
     title: str,
     how: str,
     log_likelihood: float,
+    rank: int,
     observations: float,
     facts: Sequence[tuple[str, Any]],
 ) -> Summary:
     """Estimate, standard error, z, p and interval of each parameter; log likelihood, AIC and BIC; more `facts`.
 
-    With K parameters and n observations AIC = 2K − 2·log L (Akaike 1974) and BIC = K·log n − 2·log L (Schwarz
-    1978). p is of the two-sided test that the parameter is zero. `how` says how the errors were found.
+    With n observations AIC = 2K − 2·log L (Akaike 1974) and BIC = K·log n − 2·log L (Schwarz 1978), where K is the
+    `rank`: as many parameters as the data identify, since others change no likelihood. p is of the two-sided test that
+    the parameter is zero. `how` says how the errors were found.
     """
     low, high = confidence_interval(estimates, errors, level).T
     z = estimates / np.where(errors > 0, errors, np.nan)
     cells = [estimates, errors, z, erfc(np.abs(z) / np.sqrt(2)), low, high]
     rows = [(name, *map(_cell, row)) for name, *row in zip(names, *cells, strict=True)]
     columns = ("parameter", "estimate", "s.e.", "z", "p", f"{100 * level:.4g}% low", f"{100 * level:.4g}% high")
-    size = len(estimates)
     below = [
         ("log likelihood", decimals(log_likelihood)),
-        ("AIC", decimals(2 * size - 2 * log_likelihood)),
-        ("BIC", decimals(size * np.log(observations) - 2 * log_likelihood)),
+        ("AIC", decimals(2 * rank - 2 * log_likelihood)),
+        ("BIC", decimals(rank * np.log(observations) - 2 * log_likelihood)),
         *facts,
     ]
     return Summary([Table(columns, rows, title, (f"Standard errors: {how}.",)), pairs("", below)])

@@ -13,7 +13,7 @@ from scipy.special import chdtrc, ndtri
 
 from irlax import checks
 from irlax.tables import Table
-from irlax.typing import Bool, Float
+from irlax.typing import Bool, Float, Int
 
 Kind = Literal["hessian", "opg", "sandwich"]
 KINDS = ("hessian", "opg", "sandwich")
@@ -27,46 +27,90 @@ def covariance(
 ) -> Float[np.ndarray, "K K"]:
     """The covariance of the estimates; NaN in every parameter that is not identified.
 
-    `penalty` is what a quadratic penalty added to each second derivative: one for all, or each its own. It steadies
-    the estimates, but reveals nothing: what the data do not identify stays so. Its bias is not in these errors.
+    A row of `scores` counts once: one that stands for w observations is multiplied by √w. `penalty` is what a quadratic
+    penalty added to each second derivative: one for all, or each its own. It steadies the estimates, but reveals
+    nothing: what the data do not identify stays so. Its bias is not in these errors.
     """
-    checks.one_of("kind", kind, KINDS)
-    outer = scores.T @ scores
-    bread, meat = (outer if kind == "opg" else hessian), (hessian if kind == "hessian" else outer)
-    inverse, hidden = _inverse_where_seen(bread, penalty)
-    result = inverse @ meat @ inverse
+    result = identified_covariance(kind, hessian, scores, penalty)
+    hidden = touched(null_directions(scores.T @ scores if kind == "opg" else hessian))
     result[hidden, :] = np.nan
     result[:, hidden] = np.nan
     return result
 
 
-def _inverse_where_seen(
-    curvature: Float[np.ndarray, "K K"], penalty: float | Float[np.ndarray, " K"]
-) -> tuple[Float[np.ndarray, "K K"], Bool[np.ndarray, " K"]]:
-    """(curvature + penalty)⁻¹ on the directions that the data see, and the parameters that others touch."""
-    # In units of the curvature itself, so that the scale of a feature does not decide what is identified.
+def identified_covariance(
+    kind: Kind,
+    hessian: Float[np.ndarray, "K K"],
+    scores: Float[np.ndarray, "n K"],
+    penalty: float | Float[np.ndarray, " K"] = 0.0,
+) -> Float[np.ndarray, "K K"]:
+    """As `covariance`, with numbers everywhere: right for what depends on identified combinations alone."""
+    checks.one_of("kind", kind, KINDS)
+    outer = scores.T @ scores
+    bread, meat = (outer if kind == "opg" else hessian), (hessian if kind == "hessian" else outer)
+    inverse = _inverse_where_seen(bread, penalty)
+    return inverse @ meat @ inverse
+
+
+def null_directions(curvature: Float[np.ndarray, "K K"]) -> Float[np.ndarray, "n K"]:
+    """Unit directions of the parameters in which the data see nothing."""
+    units, sizes, axes = _in_own_units(curvature)
+    directions = axes[:, ~_seen(sizes)] / units[:, None]
+    return (directions / np.maximum(np.linalg.norm(directions, axis=0), 1e-300)).T
+
+
+def seen_basis(curvature: Float[np.ndarray, "K K"]) -> Float[np.ndarray, "K r"]:
+    """Directions of the parameters that the data see, each as long as one standard error."""
+    units, sizes, axes = _in_own_units(curvature)
+    seen = _seen(sizes)
+    return axes[:, seen] / np.sqrt(sizes[seen]) / units[:, None]
+
+
+def rank(curvature: Float[np.ndarray, "K K"]) -> int:
+    """How many directions of the parameters the data see: as many as a model has parameters, in effect."""
+    return int(_seen(_in_own_units(curvature)[1]).sum())
+
+
+def touched(directions: Float[np.ndarray, "n K"]) -> Bool[np.ndarray, " K"]:
+    """The parameters that any of the directions moves."""
+    return np.abs(directions).max(axis=0, initial=0.0) > 1e-5
+
+
+def _in_own_units(
+    curvature: Float[np.ndarray, "K K"],
+) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"], Float[np.ndarray, "K K"]]:
+    """Units of the parameters in which their curvature is 1, and its eigenvalues and axes in these."""
+    # So that the scale of a feature does not decide what is identified.
     units = np.sqrt(np.maximum(np.diag(curvature), 0))
     units = np.where(units > 0, units, 1.0)
-    scaled = curvature / np.outer(units, units)
-    sizes, axes = np.linalg.eigh(scaled)
-    seen = sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
-    basis = axes[:, seen]
-    inner = basis.T @ (scaled + np.diag(penalty / units**2)) @ basis
-    inverse = basis @ np.linalg.solve(inner, basis.T) / np.outer(units, units)
-    return inverse, np.abs(axes[:, ~seen]).max(axis=1, initial=0.0) > 1e-5
+    sizes, axes = np.linalg.eigh(curvature / np.outer(units, units))
+    return units, sizes, axes
+
+
+def _seen(sizes: Float[np.ndarray, " K"]) -> Bool[np.ndarray, " K"]:
+    return sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
+
+
+def _inverse_where_seen(
+    curvature: Float[np.ndarray, "K K"], penalty: float | Float[np.ndarray, " K"]
+) -> Float[np.ndarray, "K K"]:
+    """(curvature + penalty)⁻¹ on the directions that the data see."""
+    units, sizes, axes = _in_own_units(curvature)
+    basis = axes[:, _seen(sizes)]
+    inner = basis.T @ (curvature / np.outer(units, units) + np.diag(penalty / units**2)) @ basis
+    return basis @ np.linalg.solve(inner, basis.T) / np.outer(units, units)
 
 
 def identified_part_errors(hessian: Float[np.ndarray, "K K"], penalty: float = 0.0) -> Float[np.ndarray, " K"]:
     """Standard errors of the part of each parameter that the data see, by the inverse Hessian."""
-    inverse, _ = _inverse_where_seen(hessian, penalty)
+    inverse = _inverse_where_seen(hessian, penalty)
     return np.sqrt(np.diag(inverse @ hessian @ inverse))
 
 
-def summed_by(scores: Float[np.ndarray, "n K"], cluster: np.ndarray) -> Float[np.ndarray, "clusters K"]:
-    """Scores added up within clusters."""
-    _, index = np.unique(cluster, return_inverse=True)
-    total = np.zeros((index.max() + 1, scores.shape[1]))
-    np.add.at(total, index, scores)
+def summed_by(scores: Float[np.ndarray, "n K"], cluster: Int[np.ndarray, " n"], num: int) -> Float[np.ndarray, "num K"]:
+    """Scores added up within each of `num` clusters."""
+    total = np.zeros((num, scores.shape[1]))
+    np.add.at(total, cluster, scores)
     return total
 
 

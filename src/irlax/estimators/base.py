@@ -46,6 +46,10 @@ class UnfinishedWarning(UserWarning):
     """A fit did not end in success."""
 
 
+class NotIdentifiedWarning(UserWarning):
+    """An answer depends on what the data do not identify."""
+
+
 @runtime_checkable
 class Fit(Protocol):
     """A learned reward, the policy that goes with it, and what is known about both; all of one iterate."""

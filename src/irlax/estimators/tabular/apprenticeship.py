@@ -98,6 +98,7 @@ class ApprenticeshipIRL(eqx.Module):
                     f"{type(reward).__name__} is not. Use LinearReward(features) or TabularReward."
                 )
             unseen = None if held_out is None else Expert.of(expert.mdp, held_out, None, "mdp")
+            expert.refuse_choices_after_the_end(reward)
             visits, missing = expert.visits(warn=True)
             features = Features(expert.mdp, reward.fold(expert.mdp), reward.parameters)
             found = self._search(features, features.of(visits), flat(reward.parameters), callback)

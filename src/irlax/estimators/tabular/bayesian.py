@@ -20,7 +20,7 @@ from irlax.estimators.tabular.chains import Diagnosis
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Extra, History, TabularFit, total_log_likelihood
 from irlax.estimators.tabular.fitting import matched, posed, settings_of
-from irlax.estimators.tabular.mce import MCEIRL, feature_gap
+from irlax.estimators.tabular.mce import MCEIRL, feature_gap, knows_features
 from irlax.estimators.tabular.objectives import AbstractObjective
 from irlax.estimators.tabular.problem import Flattening
 from irlax.estimators.tabular.solvers import DENSE_HESSIAN, Iterate, Watch, chosen
@@ -165,7 +165,7 @@ class BayesianIRL(eqx.Module):
                 plans=plans,
                 experts=experts,
                 status=diagnosis.status,
-                feature_gap=feature_gap(mean, rewards, experts) if all(e.is_whole() for e in experts) else None,
+                feature_gap=feature_gap(mean, rewards, experts) if knows_features(rewards, experts) else None,
                 certificate=None,
                 log_likelihood=sum(total_log_likelihood(*pair) for pair in zip(plans, experts, strict=True)),
                 held_out_log_likelihood=None if unseen is None else total_log_likelihood(plans[0], unseen),

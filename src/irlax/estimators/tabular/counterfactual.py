@@ -1,5 +1,6 @@
 """Counterfactuals: what the demonstrator of a fit would do with another reward, or in another world."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,11 +12,13 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from irlax import checks
-from irlax.analysis.standard_errors import Kind
-from irlax.estimators.tabular.inference import bootstrap, parameter_covariance
+from irlax.analysis.identifiability import spelt
+from irlax.analysis.standard_errors import Kind, identified_covariance, null_directions
+from irlax.estimators.base import NotIdentifiedWarning
+from irlax.estimators.tabular.inference import Information, information_of, refitted
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
-from irlax.planning import Plan, long_run, soft_plan
+from irlax.planning import Plan, long_run, soft_plan, visits
 from irlax.planning.backup import SoftBackup
 from irlax.planning.fixed_point import chain_at, fixed_point
 from irlax.planning.long_run import refuse_several_classes
@@ -30,6 +33,12 @@ if TYPE_CHECKING:
     from irlax.estimators.tabular.fit import TabularFit
 
 METHODS = ("delta", "draws", "bootstrap")
+#: With more parameters than this it is not asked whether an answer depends on what is not identified.
+MANY_PARAMETERS = 2000
+#: At most so many directions that are not identified are named.
+MOST_NAMED = 5
+#: A larger share of resamples without a finite estimate leaves the bootstrap without intervals.
+MOST_LOST = 0.05
 
 
 class Counterfactual(eqx.Module):
@@ -40,6 +49,8 @@ class Counterfactual(eqx.Module):
     plan: Plan
     #: The plan of the fit, with which this one is compared.
     factual: Plan
+    #: Directions of the parameters that the data leave open and that change what is done here, in words.
+    depends_on: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def policy(self) -> Float[Array, "*T R A"]:
@@ -58,7 +69,9 @@ class Counterfactual(eqx.Module):
 
     def summary(self) -> Summary:
         """Values at the start, and on an infinite horizon long-run rates of all actions: as fitted, and changed."""
-        tables = [pairs("Counterfactual", [("value as fitted", _worth(self.factual)), ("value", _worth(self.plan))])]
+        facts: list[tuple[str, Any]] = [("value as fitted", _worth(self.factual)), ("value", _worth(self.plan))]
+        facts += [("not identified, and matters here", direction) for direction in self.depends_on]
+        tables = [pairs("Counterfactual", facts)]
         if self.mdp.horizon is None:
             before, after = (long_run(plan.mdp, plan).sum(axis=0) for plan in (self.factual, self.plan))
             both = zip(before.tolist(), after.tolist(), strict=True)
@@ -91,7 +104,39 @@ def counterfactual(
                 jax.tree.map(np.asarray, Flattening.of(changed.parameters).unflatten(theta))
             )
     bound = changed.bind(world)
-    return Counterfactual(world, bound, soft_plan(world, bound.table(world)), fit.plans[which])
+    plan = soft_plan(world, bound.table(world))
+    depends_on = () if reward is not None else _open_questions(fit, bound, plan)
+    if depends_on:
+        warnings.warn(
+            f"What is done here depends on what the data do not identify: {'; '.join(depends_on)}. Other rewards "
+            f"explain the demonstrations as well, and give other answers. Leave features out, or set their weights.",
+            NotIdentifiedWarning,
+            stacklevel=4,
+        )
+    return Counterfactual(world, bound, plan, fit.plans[which], depends_on)
+
+
+def _open_questions(fit: "TabularFit", reward: AbstractReward, plan: Plan) -> tuple[str, ...]:
+    """The directions that the data leave open and along which visits in the MDP of this plan change, in words."""
+    if reward.num_parameters > MANY_PARAMETERS:
+        return ()
+    world, before = plan.mdp, np.asarray(visits(plan.mdp, plan))
+    theta, scale = flat(reward.parameters), reward.scales(world)
+
+    def matters(direction: Float[np.ndarray, " K"]) -> bool:
+        # Along it the reward changes by at most 1 a step.
+        moved = theta + direction / np.abs(direction * scale).max()
+        with scope():
+            tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(moved))
+            table = np.asarray(reward.fold(world)(tree)).T
+        after = np.asarray(visits(world, soft_plan(world, table)))
+        return bool(np.abs(after - before).max() > 1e-6 * before.sum())
+
+    hidden = fit.unidentified()
+    if not len(hidden) or not matters(np.random.default_rng(0).normal(size=len(hidden)) @ hidden):
+        return ()
+    names = reward.parameter_names()
+    return tuple(spelt(direction, names) for direction in hidden[:MOST_NAMED] if matters(direction))
 
 
 class DemandCurve(eqx.Module):
@@ -163,9 +208,13 @@ def demand_curve(
             Flattening.of(fit.reward.parameters),
         )
         rates = np.asarray(_rates(rate, jnp.asarray(action), jnp.asarray(at)))
-        covariance = None if method == "bootstrap" else _covariance(fit, kind, cluster, index)
+        information = information_of(fit)
+        slopes = np.asarray(_slopes(rate, jnp.asarray(action), jnp.asarray(at)))
+        # The parameter that varies is set, not estimated: it has no part in the uncertainty.
+        slopes[:, index] = 0.0
+        _refuse_unidentified(fit, information, slopes)
+        covariance = None if method == "bootstrap" else _covariance(information, kind, cluster, index)
         if method == "delta":
-            slopes = np.asarray(_slopes(rate, jnp.asarray(action), jnp.asarray(at)))
             error, interval = _by_delta(rates, slopes, covariance, level)
         else:
             draws = _drawn(fit, covariance, num=num, key=key)
@@ -227,26 +276,41 @@ def _drawn(
     if key is None:
         raise TypeError("This method draws at random: pass `key=jax.random.key(0)`, say.")
     if covariance is None:
-        draws = bootstrap(fit, num=num, key=key)
+        draws = refitted(fit, num=num, key=key)
         kept = np.isfinite(draws).all(axis=1)
-        if kept.sum() < 2:
-            raise ValueError("No refit of the bootstrap converged. Use method='delta', or a penalty `l2=` in the fit.")
+        if (~kept).mean() > MOST_LOST:
+            raise ValueError(
+                f"{(~kept).sum()} of {num} resamples have no finite estimate, so the bootstrap has no intervals. Use "
+                f"method='delta', or a penalty `l2=` in the fit."
+            )
         return draws[kept]
     sizes, axes = np.linalg.eigh(covariance)
     normal = np.asarray(jr.normal(key, (num, len(sizes))))
     return flat(fit.reward.parameters) + normal @ (axes * np.sqrt(np.maximum(sizes, 0))).T
 
 
-def _covariance(fit: "TabularFit", kind: Kind, cluster: Any, index: int) -> Float[np.ndarray, "K K"]:
-    """Of the estimates but for the parameter that is set, which has no part in the uncertainty."""
-    covariance = parameter_covariance(fit, kind, cluster)
-    covariance[index, :] = covariance[:, index] = 0.0
-    if np.isnan(covariance).any():
-        names = np.array(fit.reward.parameter_names())[np.isnan(np.diag(covariance))]
+def _refuse_unidentified(fit: "TabularFit", information: Information, slopes: Float[np.ndarray, "V K"]) -> None:
+    """Whatever depends on identified combinations alone has its interval; else the others are named."""
+    hidden = null_directions(information.hessian)
+    if not len(hidden):
+        return
+    scale = np.max([reward.scales(expert.mdp) for reward, expert in zip(fit.rewards, fit.experts, strict=True)], axis=0)
+    hidden = hidden / np.abs(hidden * scale).max(axis=1, keepdims=True)
+    matters = np.abs(slopes @ hidden.T).max(axis=0) > 1e-7
+    if matters.any():
+        names = fit.reward.parameter_names()
         raise ValueError(
-            f"The data do not identify {checks.some(names)}, so the curve has no intervals. Leave features out, or see "
+            f"The curve depends on what the data do not identify: "
+            f"{checks.some([spelt(direction, names) for direction in hidden[matters]])}. Leave features out, or see "
             f"`fit.identification()`."
         )
+
+
+def _covariance(information: Information, kind: Kind, cluster: Any, index: int) -> Float[np.ndarray, "K K"]:
+    """Of the estimates but for the parameter that is set."""
+    scores = information.clustered(kind, cluster, "frequency")
+    covariance = identified_covariance(kind, information.hessian, scores, information.penalty)
+    covariance[index, :] = covariance[:, index] = 0.0
     return covariance
 
 

@@ -32,7 +32,9 @@ def chosen_l2(
         raise ValueError("`l2='cv'` needs demonstrations to hold out; a policy or an occupancy has none.")
     folds = [_folds(expert) for expert in experts]
     scores = np.zeros(len(CANDIDATES))
-    num_choices = sum(expert.demos.num_steps for expert in experts if expert.demos is not None)
+    num_choices = sum(
+        float(expert.demos.weights @ expert.demos.lengths) for expert in experts if expert.demos is not None
+    )
     for fold in range(FOLDS):
         training = [_part(expert, parts != fold) for expert, parts in zip(experts, folds, strict=True)]
         held_out = [_part(expert, parts == fold) for expert, parts in zip(experts, folds, strict=True)]
@@ -52,10 +54,16 @@ def chosen_l2(
 def _folds(expert: Expert, folds: int = FOLDS) -> np.ndarray:
     """A fold for each episode, at random but always the same."""
     assert expert.demos is not None
-    num = expert.demos.num_episodes
-    if num < folds:
-        raise ValueError(f"Cross-validation in {folds} folds needs as many episodes, but there are {num}.")
-    return np.random.default_rng(0).permutation(num) % folds
+    counted = np.flatnonzero(expert.demos.weights > 0)
+    if len(counted) < folds:
+        raise ValueError(
+            f"Cross-validation in {folds} folds needs as many episodes with a weight above 0, but there are "
+            f"{len(counted)}."
+        )
+    # Episodes without weight are in no fold, so that no fold can consist of them.
+    parts = np.full(expert.demos.num_episodes, -1)
+    parts[counted] = np.random.default_rng(0).permutation(len(counted)) % folds
+    return parts
 
 
 def _part(expert: Expert, episodes: np.ndarray) -> Expert:

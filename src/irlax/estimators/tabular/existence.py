@@ -11,33 +11,30 @@ positive wherever parameters matter at all, and one more Newton step changes no 
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.objectives import FeatureMatching, Likelihood, PathMatching
 from irlax.estimators.tabular.polytope import (
     SMALLEST_SHARE,
+    Features,
     Options,
+    Planned,
     flows,
-    jacobian,
     num_cells,
     separating_direction,
     share_of_chance,
+    sp,
 )
 from irlax.estimators.tabular.problem import Evaluation, Problem
 from irlax.estimators.tabular.solvers import DENSE_HESSIAN
-from irlax.mdp import MDP
 from irlax.planning import soft_plan
 from irlax.rewards import AbstractReward, TabularReward
-from irlax.rewards.base import AbstractUnfolded
-from irlax.typing import Bool, Float, Int
+from irlax.typing import Bool, Float
 
 #: Linear programmes of up to so many cells take less than a second; of up to so many, less than a minute.
 SMALL, LARGE = 2_000, 20_000
@@ -79,7 +76,7 @@ def _matching_exists(search: Search) -> bool | None:
     if all(expert.does_everything for expert in search.experts):
         return True
     few, size = len(search.at.x) <= DENSE_HESSIAN, _num_cells(search)
-    features = [_Features.of(objective, search) for objective in search.problem.objectives] if _fits(search) else None
+    features = [_features(objective, search) for objective in _planned(search)] if _fits(search) else None
     if features is not None and _avoids_a_feature(search, features):
         return False
     if few and _surrounded(search.gradients):
@@ -102,53 +99,27 @@ def _num_cells(search: Search) -> int:
     return sum(num_cells(objective.mdp, path=isinstance(objective, PathMatching)) for objective in _planned(search))
 
 
-def _planned(search: Search) -> list[FeatureMatching | PathMatching | Likelihood]:
-    planned = (FeatureMatching, PathMatching, Likelihood)
-    return [objective for objective in search.problem.objectives if isinstance(objective, planned)]
+def _planned(search: Search) -> list[Planned]:
+    return [objective for objective in search.problem.objectives if isinstance(objective, Planned)]
 
 
-class _Features(NamedTuple):
-    """The features of one MDP: of the cells of a table, of transitions as they are aligned, and the demonstrator's."""
-
-    plain: sp.csr_array
-    ahead: sp.csr_array | None
-    demonstrated: Float[np.ndarray, " K"]
-
-    @classmethod
-    def of(cls, objective: Any, search: Search) -> "_Features":
-        flattening, num = search.problem.flattening, len(search.at.x)
-        visits = np.asarray(objective.visits).T.ravel()
-        if isinstance(objective, FeatureMatching):
-            plain = jacobian(objective.folded, flattening, num)
-            return cls(plain, None, plain.T @ visits)
-        if objective.transitions is None:
-            plain = jacobian(objective.unfolded.folded, flattening, num)
-            return cls(plain, None, plain.T @ visits)
-        shape = jax.eval_shape(objective.mdp.dynamics.aligned_probs).shape
-        plain = jacobian(_Part(objective.unfolded, None), flattening, num)
-        ahead = jacobian(_Part(objective.unfolded, shape), flattening, num)
-        demonstrated = plain.T @ visits + ahead.T @ np.asarray(objective.transitions).ravel()
-        return cls(plain, ahead, demonstrated)
+def _features(objective: Planned, search: Search) -> Features:
+    return Features.of(objective, search.problem.flattening, len(search.at.x))
 
 
-class _Part(eqx.Module):
-    """The part of a reward that does not depend on s', or, with the shape that it is aligned to, the other."""
-
-    unfolded: AbstractUnfolded
-    shape: tuple[int, ...] | None = eqx.field(static=True)
-
-    def __call__(self, parameters: Any) -> Any:
-        plain, ahead = self.unfolded(parameters)
-        return plain if self.shape is None else jnp.broadcast_to(jnp.asarray(ahead), self.shape).reshape(-1, 1)
-
-
-def _demonstrated(search: Search, features: list[_Features]) -> Float[np.ndarray, " K"]:
+def _demonstrated(search: Search, features: list[Features]) -> Float[np.ndarray, " K"]:
     """The demonstrator's features, over all MDPs by their shares."""
-    shares = np.asarray(search.problem.shares)
-    return sum((share * each.demonstrated for share, each in zip(shares, features, strict=True)), np.zeros(1))
+    total = np.zeros(len(search.at.x))
+    for objective, each, share in zip(_planned(search), features, np.asarray(search.problem.shares), strict=True):
+        assert not isinstance(objective, Likelihood)
+        total += share * (each.plain.T @ np.asarray(objective.visits).T.ravel())
+        if each.ahead is not None:
+            assert isinstance(objective, PathMatching)
+            total += share * (each.ahead.T @ np.asarray(objective.transitions).ravel())
+    return total
 
 
-def _avoids_a_feature(search: Search, features: list[_Features]) -> bool:
+def _avoids_a_feature(search: Search, features: list[Features]) -> bool:
     """Whether the demonstrator has none at all of a feature that is never negative (or never positive), and others do.
 
     A reward against that feature alone is then one for which the demonstrator is optimal.
@@ -220,7 +191,7 @@ def _turned(search: Search, direction: Float[np.ndarray, " K"]) -> Float[np.ndar
     return None
 
 
-def _by_linear_programme(search: Search, features: list[_Features]) -> bool:
+def _by_linear_programme(search: Search, features: list[Features]) -> bool:
     parts = []
     for objective, each, share in zip(_planned(search), features, np.asarray(search.problem.shares), strict=True):
         mdp = objective.mdp
@@ -228,22 +199,9 @@ def _by_linear_programme(search: Search, features: list[_Features]) -> bool:
         starts = np.zeros((mdp.horizon or 1, mdp.num_states))
         starts[0] = np.asarray(mdp.initial)
         paths = flows(mdp, options, starts)
-        of_option = each.plain[options.cell]
-        if each.ahead is not None:
-            of_option = of_option + each.ahead[_aligned_places(mdp, options)]
-        parts.append((paths, sp.csr_array(sp.csr_array(of_option)[paths.option]), float(share)))
+        parts.append((paths, sp.csr_array(each.of_options(mdp, options)[paths.option]), float(share)))
     share = share_of_chance(parts, _demonstrated(search, features))
     return share is not None and share > SMALLEST_SHARE
-
-
-def _aligned_places(mdp: MDP, options: Options) -> Int[np.ndarray, " J"]:
-    """Where each option's transition stands in the dynamics' own layout."""
-    # The table of all (s, a, s'), aligned, holds the place of each.
-    num = mdp.num_states
-    places = np.arange(1.0, num**2 * mdp.num_actions + 1).reshape(num, mdp.num_actions, num)
-    aligned = np.asarray(mdp.dynamics.align(jnp.asarray(places))).ravel()
-    order = np.argsort(aligned, kind="stable")
-    return order[np.searchsorted(aligned[order], options.cell * num + np.asarray(options.after) + 1.0)]
 
 
 def _likelihood_exists(search: Search) -> bool | None:
@@ -269,9 +227,9 @@ def _separated(search: Search) -> Float[np.ndarray, " K"] | None:
         time, row = np.nonzero(seen.any(axis=-1))
         starts[time, owner[row]] = 1.0
         paths = flows(mdp, options, starts)
-        features = jacobian(objective.folded, problem.flattening, len(search.at.x))[options.cell]
+        features = _features(objective, search).of_options(mdp, options)
         observed = seen.reshape(len(seen), -1)[paths.time, options.cell[paths.option]]
-        parts.append((paths, sp.csr_array(sp.csr_array(features)[paths.option]), observed))
+        parts.append((paths, sp.csr_array(features[paths.option]), observed))
     return separating_direction(parts, np.asarray(problem.scale))
 
 

@@ -6,15 +6,18 @@ import warnings
 from typing import Any, Literal
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
+from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.planning.backup import HardBackup
 from irlax.planning.occupancy import checked_policy, occupancy, visits
 from irlax.planning.plan import Plan
 from irlax.precision import scope
+from irlax.rewards import AbstractReward
 from irlax.typing import Float, Int
 
 Start = Literal["auto", "demos", "mdp"]
@@ -115,8 +118,30 @@ class Expert(eqx.Module):
         return mean * (whole / mean.sum()), float(missing)
 
     def is_whole(self) -> bool:
-        """Whether feature expectations are known: episodes are whole, or the occupancy was given."""
-        return self.demos is None or self._lacks() is None
+        """Whether visits to states are known: episodes are whole, or the occupancy was given."""
+        if self.demos is None:
+            return True
+        if self._lacks() is not None:
+            return False
+        try:
+            self._final_states(self.demos, np.flatnonzero(self.demos.terminated))
+        except ValueError:
+            # Where episodes end is not said, or not possible.
+            return False
+        return True
+
+    def knows_features(self, reward: AbstractReward) -> bool:
+        """Whether feature expectations are known: visits to states are, and no choice that nobody saw matters."""
+        return self.is_whole() and self.choices_after_the_end(reward) is None
+
+    def refuse_choices_after_the_end(self, reward: AbstractReward) -> None:
+        """A ValueError where feature expectations depend on choices that nobody saw."""
+        why = None if self.demos is None or self._lacks() is not None else self.choices_after_the_end(reward)
+        if why is not None:
+            raise ValueError(
+                f"Feature matching needs the features of all that follows, but {why}. Give the MDP one action in each "
+                f"absorbing state (`available=`), or use MCEIRL with objective='likelihood' or 'discounted-likelihood'."
+            )
 
     def _whole_episodes(self) -> Demonstrations:
         assert self.demos is not None
@@ -154,14 +179,17 @@ class Expert(eqx.Module):
     def _after_the_end(self, demos: Demonstrations) -> Float[np.ndarray, "A R"]:
         """Discounted visits to the absorbing states that follow terminated episodes for ever.
 
-        In them the choice between several actions is not observed; it counts as an even one.
+        In them the choice between several actions is not observed. It counts as an even one: that is of no consequence
+        where they all pay the same, and else `choices_after_the_end` is to be asked first.
         """
         mdp = self.mdp
         visits = np.zeros(mdp.table_shape[::-1])
         ended = np.flatnonzero(demos.terminated)
-        if mdp.terminal is not None or not len(ended):
+        if not len(ended):
             return visits
         final = self._final_states(demos, ended)
+        if mdp.terminal is not None:
+            return visits
         discount, lengths = float(mdp.discount), demos.lengths[ended].astype(float)
         if mdp.horizon is None:
             remaining = discount**lengths / (1 - discount)
@@ -176,24 +204,57 @@ class Expert(eqx.Module):
         return (share[:, None] * available).T
 
     def _final_states(self, demos: Demonstrations, ended: np.ndarray) -> np.ndarray:
-        absorbing = self.mdp.absorbing
+        """The absorbing state in which each terminated episode ends; at γ = 1, where all of them pay nothing, any."""
+        if not len(ended):
+            return ended
+        absorbing, last = self.mdp.absorbing, demos.offsets[ended + 1] - 1
         if demos.next_states is not None:
-            final = demos.next_states[demos.offsets[ended + 1] - 1]
-        elif absorbing.sum() == 1:
+            final = demos.next_states[last]
+            wrong = ~absorbing[final]
+        elif absorbing.sum() == 1 or (self.mdp.terminal is not None and absorbing.any()):
             final = np.full(len(ended), np.argmax(absorbing))
+            with scope():
+                arrives = np.asarray(self.mdp.dynamics.backward(jnp.asarray(absorbing, float)))
+            wrong = arrives.T[self.mdp.dynamics.cells(demos.tabular_states[last], demos.actions[last])] <= 0
         else:
             raise ValueError(
                 f"Terminated episodes are followed by an absorbing state for ever, but the MDP has {absorbing.sum()} "
                 f"of them and the demonstrations do not say which: give `next_states`."
             )
-        wrong = ~absorbing[final]
         if wrong.any():
-            k = int(ended[np.argmax(wrong)])
+            first = int(last[np.argmax(wrong)])
+            where = "" if demos.next_states is None else f", in state {demos.next_states[first]}"
             raise ValueError(
-                f"{wrong.sum()} episodes are marked terminated, but lead into states that are not absorbing in the MDP "
-                f"(the first ends at {demos.where(int(demos.offsets[k + 1]) - 1)}, in state {final[np.argmax(wrong)]})."
+                f"{wrong.sum()} episodes are marked terminated, but do not lead into a state that is absorbing in the "
+                f"MDP (the first ends at {demos.where(first)}{where}). If they were cut short, they are truncated."
             )
         return final
+
+    def choices_after_the_end(self, reward: AbstractReward) -> str | None:
+        """Why the demonstrator's features are not known: what it would choose after the end matters, and nobody saw it.
+
+        An absorbing state follows a terminated episode for ever. If it has several actions, and the reward tells them
+        apart, its visits are known and its choices are not.
+        """
+        if self.demos is None or self.mdp.terminal is not None or not self.demos.terminated.any():
+            return None
+        ends = np.unique(self._final_states(self.demos, np.flatnonzero(self.demos.terminated)))
+        with scope():
+            probe = jnp.asarray(np.random.default_rng(0).normal(size=reward.num_parameters))
+            paid = np.asarray(reward.fold(self.mdp)(Flattening.of(reward.parameters).unflatten(probe)))
+            owner = np.asarray(self.mdp.dynamics.spread(np.arange(self.mdp.num_states)))
+        exists = np.asarray(self.mdp.available)
+        apart = []
+        for state in ends:
+            here = paid.T[owner == state][exists[owner == state]]
+            if np.ptp(here) > 1e-12 * max(np.abs(here).max(), 1e-300):
+                apart.append(state)
+        if not apart:
+            return None
+        return (
+            f"episodes end in absorbing states with several actions, between which this reward makes a difference "
+            f"(states {checks.some(apart)}), and what would be chosen there for ever after was not observed"
+        )
 
     def choices(self, *, discounted: bool) -> Choices:
         """Observed choices with their weights, γᵗ or 1 each, divided by the number of episodes."""

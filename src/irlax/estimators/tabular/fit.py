@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import numpy as np
+from scipy.linalg import null_space
 
 from irlax.analysis.identifiability import Identification, identify
 from irlax.analysis.standard_errors import confidence_interval
@@ -40,6 +41,8 @@ class Certificate(eqx.Module):
     duality_gap: float | None = None
     #: With l2 = 0: ½ ∇ᵀH⁻¹∇, what one more Newton (or, after L-BFGS, quasi-Newton) step would gain.
     newton_decrement: float | None = None
+    #: Of estimators that do not maximise the likelihood: by how much their log likelihood falls short of its maximum.
+    below_maximum: float | None = None
 
 
 class History(eqx.Module):
@@ -144,26 +147,42 @@ class TabularFit(eqx.Module):
         return Summary(tables)
 
     def standard_errors(
-        self, kind: Literal["hessian", "opg", "sandwich"] = "hessian", *, cluster: Any = None
+        self,
+        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        *,
+        cluster: Any = None,
+        weights: Literal["frequency", "sampling"] = "frequency",
     ) -> Float[np.ndarray, " K"]:
         """Standard errors of the estimates under the likelihood objective; NaN for what is not identified.
 
         Inverse Hessian, outer product of scores, or sandwich. `cluster` None takes one score per observed
-        choice; "episode", or a label for each episode, one per cluster.
+        choice; "episode", or a label for each episode, one per cluster. The weights of episodes are frequencies: an
+        episode of weight 2 stands for two that look alike. Where they come from sampling, and stand for one episode
+        that had half the chance of being drawn, say `weights="sampling"`, which needs the sandwich.
         """
         from irlax.estimators.tabular.inference import standard_errors
 
-        return standard_errors(self, kind, cluster)
+        return standard_errors(self, kind, cluster, weights)
 
     def confidence_intervals(
-        self, level: float = 0.95, kind: Literal["hessian", "opg", "sandwich"] = "hessian", *, cluster: Any = None
+        self,
+        level: float = 0.95,
+        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        *,
+        cluster: Any = None,
+        weights: Literal["frequency", "sampling"] = "frequency",
     ) -> Float[np.ndarray, "K 2"]:
         """Estimate ± z·standard error, for each parameter."""
-        errors = self.standard_errors(kind, cluster=cluster)
+        errors = self.standard_errors(kind, cluster=cluster, weights=weights)
         return confidence_interval(flat(self.reward.parameters), errors, level)
 
     def regression_table(
-        self, kind: Literal["hessian", "opg", "sandwich"] = "hessian", *, cluster: Any = None, level: float = 0.95
+        self,
+        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        *,
+        cluster: Any = None,
+        weights: Literal["frequency", "sampling"] = "frequency",
+        level: float = 0.95,
     ) -> Summary:
         """Estimates as economists read them, with z, p, intervals, AIC, BIC and pseudo-R²; `to_latex`, `to_markdown`.
 
@@ -171,10 +190,13 @@ class TabularFit(eqx.Module):
         """
         from irlax.estimators.tabular.regression import table_of
 
-        return table_of(self, kind, cluster, level)
+        return table_of(self, kind, cluster, weights, level)
 
     def bootstrap(self, *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
-        """Estimates from `num` resamples of the episodes, refitted all at once."""
+        """Estimates from `num` resamples of the episodes, refitted all at once.
+
+        A resample without a finite estimate is a row of NaN, a parameter that is not identified a column of them.
+        """
         from irlax.estimators.tabular.inference import bootstrap
 
         return bootstrap(self, num=num, key=key)
@@ -204,6 +226,19 @@ class TabularFit(eqx.Module):
         reward, expert = self.rewards[which], self.experts[which]
         plan = soft_plan(expert.mdp, reward.table(expert.mdp))
         return identify(expert.mdp, reward, plan, demos=expert.demos)
+
+    def unidentified(self) -> Float[np.ndarray, "n K"]:
+        """Directions of the parameters that no choice in these demonstrations reveals, in any of the MDPs; orthonormal.
+
+        Along them another reward explains the demonstrations equally well.
+        """
+        revealed = []
+        for which in range(len(self.experts)):
+            found = self.identification(which)
+            unseen = np.zeros((0, len(found.names))) if found.unseen_basis is None else found.unseen_basis
+            hidden = np.concatenate([found.null_basis, unseen])
+            revealed.append(null_space(hidden).T if len(hidden) else np.eye(len(found.names)))
+        return null_space(np.concatenate(revealed)).T
 
     def _identified(self) -> str:
         if len(self.experts) == 1:
@@ -270,6 +305,8 @@ class TabularFit(eqx.Module):
                 rows.append(("above the minimum by at most", self.certificate.duality_gap))
             if self.certificate.newton_decrement is not None:
                 rows.append(("Newton decrement", self.certificate.newton_decrement))
+            if self.certificate.below_maximum is not None:
+                rows.append(("log likelihood below its maximum by", self.certificate.below_maximum))
         if self.reward.num_parameters <= SUMMARISED and self.mdp.num_states <= SUMMARISED:
             rows.append(("identified", self._identified()))
         if self.missing_mass:

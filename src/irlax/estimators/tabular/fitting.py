@@ -16,8 +16,9 @@ from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit, total_log_likelihood
 from irlax.estimators.tabular.objectives import AbstractObjective
 from irlax.estimators.tabular.problem import Flattening, Problem, largest
-from irlax.estimators.tabular.solvers import DENSE_HESSIAN, AbstractSolver, Iterate, Minimum, Watch
+from irlax.estimators.tabular.solvers import DENSE_HESSIAN, AbstractSolver, Iterate, Minimum, Newton, Watch
 from irlax.estimators.tabular.trust_region import exact_step, steihaug_step
+from irlax.estimators.tabular.undiscounted import start_where_values_exist
 from irlax.mdp import MDP
 from irlax.planning import Plan
 from irlax.precision import scope
@@ -28,6 +29,11 @@ from irlax.typing import Float
 
 #: A quasi-Newton step this short, in units of the features, tells the Newton decrement well enough.
 NEAR = 0.03
+#: Log units below the maximum that the noise of an efficient estimator does not explain: the maximum would reject it at
+#: the 5% level (χ² with one degree of freedom, halved).
+FAR_BELOW = 1.92
+#: Newton steps to the maximum, where its distance is asked for.
+TO_THE_TOP = 30
 
 
 def matched(
@@ -166,6 +172,11 @@ def _advice(status: Status, certificate: Certificate, tol: float) -> str:
         return "Pass `l2=` (say 1e-3) for a finite one."
     if status is Status.UNCERTAIN:
         return "Pass `l2=` (say 1e-6) for an objective that has one."
+    if status is Status.FAR_BELOW:
+        return (
+            f"Its log likelihood is {certificate.below_maximum:.3g} below the maximum. Take more steps "
+            f"(`iterations=None`), or maximise the likelihood with MCEIRL(objective='likelihood')."
+        )
     return f"Its largest gradient is {certificate.gradient:.2g}, the tolerance {tol:.2g}."
 
 
@@ -175,7 +186,7 @@ def posed(
     experts: tuple[Expert, ...],
     l2: float,
 ) -> tuple[Problem, Float[np.ndarray, " K"]]:
-    """The problem in scaled parameters, and where it starts: at the reward's own parameters."""
+    """The problem in scaled parameters, and where it starts: at the reward's own parameters, if it has values there."""
     weights = np.array([expert.weight for expert in experts])
     scale = np.max([reward.scales(expert.mdp) for reward, expert in zip(rewards, experts, strict=True)], axis=0)
     problem = Problem(
@@ -185,13 +196,15 @@ def posed(
         jnp.asarray(scale),
         jnp.asarray(l2),
     )
-    return problem, flat(rewards[0].parameters) * scale
+    return problem, start_where_values_exist(problem, flat(rewards[0].parameters) * scale, rewards)
 
 
 def judged(search: Search, found: Minimum, *, l2: float, convex: bool) -> tuple[Status, Certificate]:
     """Whether an optimum was found, and how far it can be."""
     certificate = _certified(search, found, l2=l2, convex=convex)
     status = found.status
+    if status is Status.STEPS_TAKEN:
+        certificate, status = _measured(search, certificate)
     linear = all(reward.is_linear for reward in search.rewards)
     if status is Status.PLATEAU and linear:
         # Where the loss hardly falls the gradient can be anything; only of networks can nothing better be asked.
@@ -202,6 +215,15 @@ def judged(search: Search, found: Minimum, *, l2: float, convex: bool) -> tuple[
     if exists is False:
         return Status.UNBOUNDED, certificate
     return (Status.UNCERTAIN if exists is None and status.success else status), certificate
+
+
+def _measured(search: Search, certificate: Certificate) -> tuple[Certificate, Status]:
+    """How far below its maximum an estimate leaves the log likelihood, whose maximum it was not made for."""
+    problem, at = search.problem, search.at
+    top = Newton(max_steps=TO_THE_TOP).go_on(problem, at, Watch(problem, 1e-6, ())).at
+    below = max(0.0, at.loss - top.loss) * sum(expert.weight for expert in search.experts)
+    measured = eqx.tree_at(lambda it: it.below_maximum, certificate, below, is_leaf=lambda leaf: leaf is None)
+    return measured, Status.FAR_BELOW if below > FAR_BELOW else Status.STEPS_TAKEN
 
 
 def _certified(search: Search, found: Minimum, *, l2: float, convex: bool) -> Certificate:
@@ -234,11 +256,17 @@ def _refuse_reward_after_the_end(reward: AbstractReward, mdp: MDP) -> None:
         probe = np.random.default_rng(0).normal(size=reward.num_parameters)
         tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(probe))
         paid = np.asarray(reward.fold(mdp)(tree)).T * np.asarray(mdp.available)
-    if reward.is_linear and np.abs(paid[np.asarray(mdp.terminal)]).max() > 0 and not _is_free_table(reward):
+    if np.abs(paid[np.asarray(mdp.terminal)]).max() == 0 or _is_free_table(reward):
+        return
+    if not reward.is_linear:
         raise ValueError(
-            "discount = 1 with no horizon: features must be 0 in absorbing states, where a reward would be earned for "
-            "ever. Set those rows to 0, give a horizon, or discount."
+            f"discount = 1 with no horizon: a reward must be 0 in absorbing states, where it would be earned for ever, "
+            f"and a {type(reward).__name__} is not. Give a horizon, or discount."
         )
+    raise ValueError(
+        "discount = 1 with no horizon: features must be 0 in absorbing states, where a reward would be earned for "
+        "ever. Set those rows to 0, give a horizon, or discount."
+    )
 
 
 def _is_free_table(reward: AbstractReward) -> bool:

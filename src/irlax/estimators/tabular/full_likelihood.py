@@ -16,14 +16,17 @@ import numpy as np
 
 from irlax import checks
 from irlax.analysis.regression import decimals, regression_table
-from irlax.analysis.standard_errors import Kind, confidence_interval
+from irlax.analysis.standard_errors import Kind, confidence_interval, rank
 from irlax.demos import Demonstrations
 from irlax.estimators.base import complain
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.inference import (
     Cluster,
     Information,
-    clustered_covariance,
+    Weights,
+    all_demos,
+    episodes_of,
+    penalty_of,
     refuse_unless_likelihood,
 )
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
@@ -50,7 +53,7 @@ class FullLikelihood(eqx.Module):
     nature_log_likelihood: float
     #: Of minus the log likelihood.
     hessian: Float[np.ndarray, "D D"]
-    #: One for each observed choice together with what nature did beside it.
+    #: One for each observed choice together with what nature did beside it, whatever its weight.
     scores: Float[np.ndarray, "n D"]
 
     @property
@@ -58,21 +61,28 @@ class FullLikelihood(eqx.Module):
         """Of choices and nature together."""
         return self.choices_log_likelihood + self.nature_log_likelihood
 
-    def covariance(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, "D D"]:
-        """The covariance of all estimates: inverse Hessian, outer product of scores, or sandwich."""
-        return clustered_covariance(self.fit, kind, cluster, Information(self.hessian, self.scores))
+    def covariance(
+        self, kind: Kind = "hessian", *, cluster: Cluster = None, weights: Weights = "frequency"
+    ) -> Float[np.ndarray, "D D"]:
+        """The covariance of all estimates; the arguments are those of `TabularFit.standard_errors`."""
+        information = Information(self.hessian, self.scores, *episodes_of(all_demos(self.fit)))
+        return information.covariance(kind, cluster, weights)
 
-    def standard_errors(self, kind: Kind = "hessian", *, cluster: Cluster = None) -> Float[np.ndarray, " D"]:
+    def standard_errors(
+        self, kind: Kind = "hessian", *, cluster: Cluster = None, weights: Weights = "frequency"
+    ) -> Float[np.ndarray, " D"]:
         """Square roots of the covariance's diagonal; the reward's parameters come first."""
-        return np.sqrt(np.diag(self.covariance(kind, cluster=cluster)))
+        return np.sqrt(np.diag(self.covariance(kind, cluster=cluster, weights=weights)))
 
     def confidence_intervals(
-        self, level: float = 0.95, kind: Kind = "hessian", *, cluster: Cluster = None
+        self, level: float = 0.95, kind: Kind = "hessian", *, cluster: Cluster = None, weights: Weights = "frequency"
     ) -> Float[np.ndarray, "D 2"]:
         """Estimate ± z·standard error, for each parameter."""
-        return confidence_interval(self.estimates, self.standard_errors(kind, cluster=cluster), level)
+        return confidence_interval(self.estimates, self.standard_errors(kind, cluster=cluster, weights=weights), level)
 
-    def regression_table(self, kind: Kind = "hessian", *, cluster: Cluster = None, level: float = 0.95) -> Summary:
+    def regression_table(
+        self, kind: Kind = "hessian", *, cluster: Cluster = None, weights: Weights = "frequency", level: float = 0.95
+    ) -> Summary:
         """Estimate, standard error, z, p and interval of each parameter, and the statistics of the fit."""
         choices = self.choices_log_likelihood
         parts = [
@@ -82,11 +92,12 @@ class FullLikelihood(eqx.Module):
         return regression_table(
             self.names,
             self.estimates,
-            self.standard_errors(kind, cluster=cluster),
+            self.standard_errors(kind, cluster=cluster, weights=weights),
             level=level,
             title=f"{self.fit.method}: full likelihood",
-            how=f"{described(kind, cluster)}, of the full likelihood",
+            how=f"{described(kind, cluster, weights)}, of the full likelihood",
             log_likelihood=self.log_likelihood,
+            rank=rank(self.hessian),
             observations=observations(self.fit),
             facts=parts + choice_facts(self.fit, choices),
         )
@@ -101,7 +112,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) 
     refuse_unless_likelihood(fit)
     if not isinstance(nature, Nature):
         raise TypeError(f"`nature` must be a Nature, but is a {type(nature).__name__}.")
-    if len(fit.experts) > 1 or dict(fit.settings).get("l2"):
+    if len(fit.experts) > 1 or penalty_of(fit):
         raise ValueError("The full likelihood is for fits to one MDP without a penalty, l2 = 0.")
     expert = next(iter(fit.experts))
     expert.mdp.refuse_ragged("used by `full_likelihood`")
@@ -134,7 +145,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) 
         episodes * float(choices.total),
         episodes * float(moves.total),
         episodes * (curvature + curvature.T) / 2,
-        weight[:, None] * slopes,
+        slopes,
     )
 
 

@@ -14,33 +14,37 @@ from irlax.analysis.standard_errors import (
     covariance,
     identified_part_errors,
     likelihood_ratio_test,
+    null_directions,
+    rank,
+    seen_basis,
     summed_by,
+    touched,
 )
 from irlax.demos import Demonstrations
+from irlax.estimators.base import Status
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.estimators.tabular.problem import Flattening
-from irlax.precision import scope
+from irlax.precision import StaysOnDevice, scope
 from irlax.rewards.base import flat
 from irlax.tables import Table
-from irlax.typing import Array, Float, PRNGKeyArray
+from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 if TYPE_CHECKING:
     from irlax.estimators.tabular.fit import TabularFit
 
 Cluster = Literal["episode"] | np.ndarray | None
+#: What the weights of episodes are: how often each was seen, or one over the chance of its being drawn.
+Weights = Literal["frequency", "sampling"]
 #: Newton steps of one bootstrap refit; from the estimate they converge quadratically.
-BOOTSTRAP_STEPS = 12
+BOOTSTRAP_STEPS = 15
+#: A refit has arrived where one more Newton step is this short, in standard errors; towards an optimum at infinity
+#: steps stay as long as one.
+ARRIVED = 1e-4
 
 
-def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np.ndarray, " K"]:
-    """Square roots of the diagonal of `parameter_covariance`."""
-    return np.sqrt(np.diag(parameter_covariance(fit, kind, cluster)))
-
-
-def parameter_covariance(fit: "TabularFit", kind: Kind, cluster: Cluster) -> Float[np.ndarray, "K K"]:
-    """The covariance of the estimates by one of the three estimators."""
-    refuse_unless_likelihood(fit)
-    return clustered_covariance(fit, kind, cluster, _curvature_and_scores(fit))
+def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, " K"]:
+    """Square roots of the diagonal of the estimates' covariance."""
+    return np.sqrt(np.diag(information_of(fit).covariance(kind, cluster, weights)))
 
 
 class Information(NamedTuple):
@@ -50,41 +54,51 @@ class Information(NamedTuple):
     hessian: Float[np.ndarray, "K K"]
     #: One for each observed choice.
     scores: Float[np.ndarray, "n K"]
+    #: The episode of each choice, over all MDPs, and the weight of each episode.
+    episode: Int[np.ndarray, " n"]
+    weights: Float[np.ndarray, " N"]
     #: What a quadratic penalty added to each second derivative.
     penalty: float = 0.0
 
+    def covariance(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "K K"]:
+        """The covariance of the estimates, NaN where they are not identified."""
+        return covariance(kind, self.hessian, self.clustered(kind, cluster, weights), self.penalty)
 
-def clustered_covariance(
-    fit: "TabularFit", kind: Kind, cluster: Cluster, information: Information
-) -> Float[np.ndarray, "K K"]:
-    """`covariance`, of scores summed within the clusters of the fit's demonstrations."""
-    hessian, scores, penalty = information
-    if kind == "hessian" and cluster is not None:
-        raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
-    if cluster is not None:
-        scores = summed_by(scores, _clusters(fit, cluster))
-    return covariance(kind, hessian, scores, penalty)
+    def clustered(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "clusters K"]:
+        r"""Scores summed within clusters, such that their outer products add up to B.
+
+        An episode of weight w counts as w episodes, each with its own score s: B = Σ w ssᵀ. If w comes from sampling
+        it is one episode with the score ws: B = Σ w² ssᵀ. Episodes of one label are summed with their weights first.
+        """
+        checks.one_of("weights", weights, ("frequency", "sampling"))
+        if kind == "hessian" and cluster is not None:
+            raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
+        if kind != "sandwich" and weights == "sampling":
+            raise ValueError("Weights from sampling need kind='sandwich': the others take them to be frequencies.")
+        counted = np.sqrt(self.weights) if weights == "frequency" else self.weights
+        if cluster is None:
+            return counted[self.episode][:, None] * self.scores
+        if isinstance(cluster, str):
+            checks.one_of("cluster", cluster, ("episode",))
+            return counted[:, None] * summed_by(self.scores, self.episode, len(self.weights))
+        labels = np.asarray(cluster)
+        checks.has_shape("cluster", labels, self.weights.shape, "a label for each episode")
+        names, index = np.unique(labels, return_inverse=True)
+        weighted = self.weights[self.episode][:, None] * self.scores
+        return summed_by(weighted, index[self.episode], len(names))
 
 
 def identified_errors(fit: "TabularFit") -> Float[np.ndarray, " K"]:
     """Standard errors of the identified part of each parameter, by the inverse Hessian on what the data see."""
-    refuse_unless_likelihood(fit)
-    hessian, _, penalty = _curvature_and_scores(fit)
-    return identified_part_errors(hessian, penalty)
+    information = information_of(fit)
+    return identified_part_errors(information.hessian, information.penalty)
 
 
-def _clusters(fit: "TabularFit", cluster: Cluster) -> np.ndarray:
-    episodes, offset = [], 0
-    for demos in all_demos(fit):
-        episodes.append(demos.episode + offset)
-        offset += demos.num_episodes
-    rows = np.concatenate(episodes)
-    if isinstance(cluster, str):
-        checks.one_of("cluster", cluster, ("episode",))
-        return rows
-    labels = np.asarray(cluster)
-    checks.has_shape("cluster", labels, (offset,), "a label for each episode")
-    return labels[rows]
+def episodes_of(demos: list[Demonstrations]) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " N"]]:
+    """The episode of each choice, counted over all demonstrations, and the weights of the episodes."""
+    offsets = np.cumsum([0, *(each.num_episodes for each in demos)])
+    episode = np.concatenate([each.episode + offset for each, offset in zip(demos, offsets[:-1], strict=True)])
+    return episode, np.concatenate([each.weights for each in demos])
 
 
 def all_demos(fit: "TabularFit") -> list[Demonstrations]:
@@ -105,15 +119,20 @@ def refuse_unless_likelihood(fit: "TabularFit") -> None:
         raise ValueError(f"The fit {fit.status.value}, so it has no standard errors.")
 
 
-def _curvature_and_scores(fit: "TabularFit") -> Information:
+def penalty_of(fit: "TabularFit") -> float:
+    """The l2 that a fit was made with."""
+    return float(dict(fit.settings).get("l2", 0.0))
+
+
+def information_of(fit: "TabularFit") -> Information:
+    """Curvature and scores of the likelihood at the estimate."""
+    refuse_unless_likelihood(fit)
     theta = flat(fit.reward.parameters)
-    penalty = float(dict(fit.settings).get("l2", 0.0))
     total = np.zeros((len(theta), len(theta)))
     scores = []
     with scope():
         for reward, expert in zip(fit.rewards, fit.experts, strict=True):
-            demos = expert.demos
-            assert demos is not None
+            assert expert.demos is not None
             seen = expert.choices(discounted=False)
             likelihood = Likelihood(
                 expert.mdp,
@@ -121,14 +140,12 @@ def _curvature_and_scores(fit: "TabularFit") -> Information:
                 *(jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights)),
             )
             flattening = Flattening.of(reward.parameters)
-            slopes = np.asarray(_slopes(likelihood, flattening, jnp.asarray(theta)))
-            weight = np.repeat(demos.weights, demos.lengths)
-            scores.append(weight[:, None] * slopes[seen.places])
-            episodes = demos.weights.sum()
+            scores.append(np.asarray(_slopes(likelihood, flattening, jnp.asarray(theta)))[seen.places])
             curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
-            total += episodes * curvature
-    episodes = sum(demos.weights.sum() for demos in all_demos(fit))
-    return Information((total + total.T) / 2, np.concatenate(scores), float(penalty * episodes))
+            total += expert.demos.weights.sum() * curvature
+    episode, weights = episodes_of(all_demos(fit))
+    penalty = penalty_of(fit) * float(weights.sum())
+    return Information((total + total.T) / 2, np.concatenate(scores), episode, weights, penalty)
 
 
 @eqx.filter_jit
@@ -142,68 +159,108 @@ def _curvature(likelihood: Likelihood, flattening: Flattening, theta: Float[Arra
 
 
 def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
-    """Estimates from `num` resamples of the episodes, all refitted at once by Newton's method, as one vmap.
+    """Estimates from `num` resamples of the episodes, all refitted at once by Newton's method.
 
-    A resample is a weight for each episode, so the data stay where they are. Refits that do not converge in
-    a dozen steps are NaN.
+    As many episodes are drawn as were seen, each as often as its weight says. A resample without a finite estimate is a
+    row of NaN; a parameter that the data do not identify is a column of them.
     """
+    draws = refitted(fit, num=num, key=key)
+    draws[:, touched(null_directions(information_of(fit).hessian))] = np.nan
+    return draws
+
+
+def refitted(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
+    """As `bootstrap`, with what is not identified left where it was."""
     refuse_unless_likelihood(fit)
     checks.count("num", num)
     if len(fit.experts) > 1:
         raise ValueError("The bootstrap is for fits to one MDP.")
-    reward, expert = fit.reward, next(iter(fit.experts))
+    reward, expert, information = fit.reward, next(iter(fit.experts)), information_of(fit)
     demos = expert.demos
     assert demos is not None
-    penalty = float(dict(fit.settings).get("l2", 0.0))
     with scope():
         seen = expert.choices(discounted=False)
         assert seen.places is not None
         likelihood = Likelihood(
             expert.mdp, reward.fold(expert.mdp), jnp.asarray(seen.states), jnp.asarray(seen.actions), seen.weights
         )
-        drawn = jr.randint(key, (num, demos.num_episodes), 0, demos.num_episodes)
-        times = jax.vmap(lambda picks: jnp.zeros(demos.num_episodes).at[picks].add(1.0))(drawn)
-        by_episode = times * demos.weights
-        share = (by_episode / by_episode.sum(axis=1, keepdims=True))[:, demos.episode]
-        grids = jnp.zeros((num, *seen.weights.shape)).at[:, *seen.places].add(share)
-        flattening = Flattening.of(reward.parameters)
+        share = (_resampled(demos.weights, num, key) / demos.weights.sum())[:, demos.episode]
+        grids = jnp.zeros((num, *seen.weights.shape)).at[:, *seen.places].add(jnp.asarray(share))
+        # A penalty has a minimum in every direction; else there is none to look for in those that the data do not see.
+        basis = seen_basis(information.hessian) if information.penalty == 0 else np.eye(len(information.hessian))
         start = jnp.asarray(flat(reward.parameters))
-        return np.asarray(refits(likelihood, flattening, start, grids, jnp.asarray(penalty)))
+        penalty = jnp.asarray(penalty_of(fit))
+        refits = Refits(likelihood, Flattening.of(reward.parameters), start, jnp.asarray(basis), penalty)
+        return np.array(_each(refits, grids))
+
+
+def _resampled(weights: Float[np.ndarray, " N"], num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num N"]:
+    """How often each episode is drawn: with a chance in proportion to its weight, as many in all as were seen."""
+    total = weights.sum()
+    drawn = np.random.default_rng(np.asarray(jr.key_data(key))).multinomial(max(1, round(total)), weights / total, num)
+    return drawn * (total / max(1, round(total)))
+
+
+class Refits(StaysOnDevice):
+    """Weights of choices ↦ the maximum of their likelihood, by Newton's method from a start that is near."""
+
+    likelihood: Likelihood
+    flattening: Flattening
+    start: Float[Array, " K"]
+    #: Directions in which to look.
+    basis: Float[Array, "K r"]
+    penalty: Float[Array, ""]
+
+    def __call__(self, grid: Float[Array, "T M"]) -> Float[Array, " K"]:
+        def loss(z):
+            theta = self.start + self.basis @ z
+            log_policy, _ = self.likelihood.log_policy(self.flattening.unflatten(theta))
+            return -(grid * log_policy).sum() + 0.5 * self.penalty * (theta @ theta)
+
+        def step(z, _):
+            ahead = jnp.linalg.solve(jax.hessian(loss)(z), jax.grad(loss)(z))
+            return z - ahead, jnp.abs(ahead).max()
+
+        z, lengths = jax.lax.scan(step, jnp.zeros(self.basis.shape[1]), length=BOOTSTRAP_STEPS)
+        curvature = jnp.linalg.eigvalsh(jax.hessian(loss)(z))
+        exists = (lengths[-1] <= ARRIVED) & (curvature[0] > 1e-9 * curvature[-1])
+        return jnp.where(exists, self.start + self.basis @ z, jnp.nan)
 
 
 @eqx.filter_jit
-def refits(
-    likelihood: Likelihood,
-    flattening: Flattening,
-    start: Float[Array, " K"],
-    grids: Float[Array, "num T M"],
-    penalty: Float[Array, ""],
-) -> Float[Array, "num K"]:
-    """The maximum of the likelihood of each grid of weights, by Newton's method from a start that is near."""
-
-    def refit(grid):
-        def loss(theta):
-            log_policy, _ = likelihood.log_policy(flattening.unflatten(theta))
-            return -(grid * log_policy).sum() + 0.5 * penalty * (theta @ theta)
-
-        def step(theta, _):
-            slope, curvature = jax.grad(loss)(theta), jax.hessian(loss)(theta)
-            # A whisper of damping keeps unidentified directions where they are.
-            ridge = 1e-12 * jnp.trace(curvature) / len(theta) * jnp.eye(len(theta))
-            return theta - jnp.linalg.solve(curvature + ridge, slope), None
-
-        theta = jax.lax.scan(step, start, length=BOOTSTRAP_STEPS)[0]
-        return jnp.where(jnp.abs(jax.grad(loss)(theta)).max() < 1e-6, theta, jnp.nan)
-
-    return jax.lax.map(refit, grids, batch_size=64)
+def _each(refits: Refits, grids: Float[Array, "num T M"]) -> Float[Array, "num K"]:
+    return jax.lax.map(refits, grids, batch_size=64)
 
 
 def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
-    """The likelihood-ratio test of a reward nested in another, fitted to the same demonstrations."""
+    """The likelihood-ratio test of a reward nested in another, both fitted to the same demonstrations.
+
+    The fits must be at the maximum of the likelihood, without a penalty. There are as many restrictions as the larger
+    reward has identified directions more than the smaller.
+    """
     for fit in (smaller, larger):
         refuse_unless_likelihood(fit)
-    if smaller.num_choices != larger.num_choices:
+        if penalty_of(fit):
+            raise ValueError(
+                f"The test is of maximum likelihood estimates, but a fit has the penalty l2 = {penalty_of(fit):g}."
+            )
+        if fit.status is Status.STEPS_TAKEN:
+            raise ValueError(f"The test is of maximum likelihood estimates, but a fit {fit.status.value}.")
+    if not _same_choices(all_demos(smaller), all_demos(larger)):
         raise ValueError("The two fits are to different demonstrations.")
-    restrictions = larger.reward.num_parameters - smaller.reward.num_parameters
+    restrictions = rank(information_of(larger).hessian) - rank(information_of(smaller).hessian)
+    if restrictions < 1:
+        raise ValueError(
+            "The larger reward has no identified direction more than the smaller one: nothing is restricted."
+        )
     assert smaller.log_likelihood is not None and larger.log_likelihood is not None
     return likelihood_ratio_test(smaller.log_likelihood, larger.log_likelihood, restrictions)
+
+
+def _same_choices(some: list[Demonstrations], others: list[Demonstrations]) -> bool:
+    names = ("states", "actions", "times", "offsets", "weights")
+    return len(some) == len(others) and all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for one, other in zip(some, others, strict=True)
+        for name in names
+    )

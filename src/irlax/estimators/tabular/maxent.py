@@ -78,6 +78,7 @@ class MaxEntIRL(eqx.Module):
 
 
 def _objective(reward: AbstractReward, expert: Expert) -> PathMatching:
+    expert.refuse_choices_after_the_end(reward)
     visits = jnp.asarray(expert.visits(warn=False)[0])
     unfolded = reward.unfold(expert.mdp)
     by_transition = jax.eval_shape(unfolded, reward.parameters)[1]

@@ -151,7 +151,7 @@ class MCEIRL(eqx.Module):
             tol=self.tol,
             convex=matching and all(reward.is_linear for reward in rewards),
             plan=functools.partial(planned, low_memory=self.low_memory),
-            gap=gap if all(expert.is_whole() for expert in experts) else None,
+            gap=gap if knows_features(rewards, experts) else None,
             held_out=held_out,
             shown=self.progress,
             callback=callback,
@@ -168,6 +168,7 @@ class MCEIRL(eqx.Module):
         for reward, expert in zip(rewards, experts, strict=True):
             folded = reward.fold(expert.mdp)
             if self.objective == "feature-matching":
+                expert.refuse_choices_after_the_end(reward)
                 visits, unseen = expert.visits(warn=True)
                 missing = max(missing, unseen)
                 objectives.append(FeatureMatching(expert.mdp, folded, jnp.asarray(visits), self.low_memory))
@@ -181,6 +182,11 @@ class MCEIRL(eqx.Module):
 def planned(mdp: MDP, reward: AbstractReward, *, low_memory: bool = False) -> Plan:
     """The soft plan of a reward at its parameters."""
     return soft_plan(mdp, reward.table(mdp), low_memory=low_memory)
+
+
+def knows_features(rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> bool:
+    """Whether the feature expectations of all demonstrators are known."""
+    return all(expert.knows_features(reward) for expert, reward in zip(experts, rewards, strict=True))
 
 
 def feature_gap(

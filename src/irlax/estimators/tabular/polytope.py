@@ -18,17 +18,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
+import scipy.sparse.linalg
 from scipy.optimize import linprog
-from scipy.sparse.linalg import spsolve
 
+from irlax.estimators.tabular.objectives import FeatureMatching, Likelihood, PathMatching
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.mdp.ragged import Ragged
-from irlax.rewards.linear import FoldedLinear
+from irlax.rewards.base import AbstractUnfolded
+from irlax.rewards.linear import FoldedLinear, PlainUnfolded
 from irlax.rewards.tabular import FoldedTable
 from irlax.typing import Array, Bool, Float, Int
 
+#: What the type checker is told of scipy.sparse is too little to use it.
+Sparse = Any
+sp: Any = scipy.sparse
+#: Objectives whose reward is planned with.
+Planned = FeatureMatching | PathMatching | Likelihood
 #: HiGHS satisfies constraints to this.
 TIGHT = 1e-9
 #: A share of the uniformly random policy below this is none, but for rounding.
@@ -46,7 +52,7 @@ class Options(NamedTuple):
     #: The next state, where it is chosen as well.
     after: Int[np.ndarray, " J"] | None
     #: Chances of next states.
-    leads: sp.csr_array
+    leads: Sparse
     #: The probability of each option in its state, for one who chooses actions uniformly at random.
     uniform: Float[np.ndarray, " J"]
 
@@ -69,7 +75,7 @@ class Options(NamedTuple):
         return cls(state[moves.row], cell[moves.row], moves.col, certain, uniform[moves.row] * moves.data)
 
 
-def _moves(mdp: MDP) -> sp.csr_array:
+def _moves(mdp: MDP) -> Sparse:
     """P(s'|s,a) with a row for each cell of a table over states and actions."""
     dynamics = mdp.dynamics.rows if isinstance(mdp.dynamics, Ragged) else mdp.dynamics
     num_rows, width = mdp.table_shape
@@ -83,7 +89,7 @@ def _moves(mdp: MDP) -> sp.csr_array:
 class Flows(NamedTuple):
     """Visits μ ≥ 0 of one MDP with `balance` @ μ = `source`: a column for each option that can be met, at each time."""
 
-    balance: sp.csr_array
+    balance: Sparse
     source: Float[np.ndarray, " nodes"]
     option: Int[np.ndarray, " cells"]
     time: Int[np.ndarray, " cells"]
@@ -150,7 +156,7 @@ def _endless(mdp: MDP, options: Options, starts: Float[np.ndarray, " S"]) -> Flo
         if (wider == reached).all():
             break
         reached = wider
-    mass = np.atleast_1d(spsolve(sp.csc_array(sp.eye_array(size) - float(mdp.discount) * step.T), starts))
+    mass = np.atleast_1d(sp.linalg.spsolve(sp.csc_array(sp.eye_array(size) - float(mdp.discount) * step.T), starts))
     met = np.flatnonzero(reached[options.state])
     moves = sp.csr_array(options.leads[met]).tocoo()
     leaves = sp.csr_array((np.ones(len(met)), (options.state[met], np.arange(len(met)))), (size, len(met)))
@@ -163,13 +169,13 @@ def _endless(mdp: MDP, options: Options, starts: Float[np.ndarray, " S"]) -> Flo
     return _without_empty_rows(balance, balance @ uniform, met, np.zeros(len(met), int), uniform)
 
 
-def _without_empty_rows(balance: sp.csr_array, source: np.ndarray, *rest: np.ndarray) -> Flows:
+def _without_empty_rows(balance: Sparse, source: np.ndarray, *rest: np.ndarray) -> Flows:
     balance.eliminate_zeros()
     used = np.diff(balance.indptr) > 0
     return Flows(sp.csr_array(balance[used]), source[used], *rest)
 
 
-def share_of_chance(parts: list[tuple[Flows, sp.csr_array, float]], features: Float[np.ndarray, " K"]) -> float | None:
+def share_of_chance(parts: list[tuple[Flows, Sparse, float]], features: Float[np.ndarray, " K"]) -> float | None:
     """The largest weight ε of the uniformly random policy in visits μ whose features are the demonstrator's.
 
     Of each MDP: its flows, the features of its cells and its share. With ν = μ − ε·uniform ≥ 0 it is a linear
@@ -197,7 +203,7 @@ def share_of_chance(parts: list[tuple[Flows, sp.csr_array, float]], features: Fl
 
 
 def separating_direction(
-    parts: list[tuple[Flows, sp.csr_array, Bool[np.ndarray, " cells"]]], scale: Float[np.ndarray, " K"]
+    parts: list[tuple[Flows, Sparse, Bool[np.ndarray, " cells"]]], scale: Float[np.ndarray, " K"]
 ) -> Float[np.ndarray, " K"] | None:
     """Parameters under which all observed choices are optimal, and some choice that can be met is not.
 
@@ -222,7 +228,55 @@ def separating_direction(
     return found.x[nodes : nodes + num]
 
 
-def jacobian(paid: Callable[[Any], Any], flattening: Flattening, num: int) -> sp.csr_array:
+class Features(NamedTuple):
+    """∂r/∂θ of a linear reward in one MDP: of the cells of a table, and of transitions, as they are aligned."""
+
+    plain: Sparse
+    ahead: Sparse | None
+
+    @classmethod
+    def of(cls, objective: Planned, flattening: Flattening, num: int) -> "Features":
+        """The features behind an objective."""
+        if not isinstance(objective, PathMatching):
+            return cls(jacobian(objective.folded, flattening, num), None)
+        unfolded = objective.unfolded
+        if isinstance(unfolded, PlainUnfolded):
+            return cls(jacobian(unfolded.folded, flattening, num), None)
+        shape = jax.eval_shape(objective.mdp.dynamics.aligned_probs).shape
+        return cls(jacobian(Part(unfolded, None), flattening, num), jacobian(Part(unfolded, shape), flattening, num))
+
+    def of_options(self, mdp: MDP, options: Options) -> Sparse:
+        """The features of each option."""
+        plain = sp.csr_array(self.plain[options.cell])
+        if self.ahead is None:
+            return plain
+        # The table of all (s, a, s'), aligned, holds the place of each.
+        num = mdp.num_states
+        places = np.arange(1.0, num**2 * mdp.num_actions + 1).reshape(num, mdp.num_actions, num)
+        aligned = np.asarray(mdp.dynamics.align(jnp.asarray(places))).ravel()
+        order = np.argsort(aligned, kind="stable")
+        at = order[np.searchsorted(aligned[order], options.cell * num + np.asarray(options.after) + 1.0)]
+        return sp.csr_array(plain + self.ahead[at])
+
+
+class Part(eqx.Module):
+    """The part of a reward that does not depend on s', or, with the shape that it is aligned to, the other."""
+
+    unfolded: AbstractUnfolded
+    shape: tuple[int, ...] | None = eqx.field(static=True)
+
+    def __call__(self, parameters: Any) -> Any:
+        plain, ahead = self.unfolded(parameters)
+        if self.shape is None:
+            return plain
+        return (
+            jnp.zeros((math.prod(self.shape), 1))
+            if ahead is None
+            else jnp.broadcast_to(ahead, self.shape).reshape(-1, 1)
+        )
+
+
+def jacobian(paid: Any, flattening: Flattening, num: int) -> Sparse:
     """∂r/∂θ of a reward [A, R] that is linear in its parameters, with a row for each cell of a table [R, A]."""
     if type(paid) is FoldedLinear:
         columns = np.asarray(paid.columns)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irlax.analysis.regression import pseudo_r_squared, regression_table
-from irlax.analysis.standard_errors import Kind
-from irlax.estimators.tabular.inference import Cluster, all_demos, standard_errors
+from irlax.analysis.standard_errors import Kind, rank
+from irlax.estimators.tabular.inference import Cluster, Weights, all_demos, information_of
 from irlax.rewards.base import flat
 from irlax.tables import Summary
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 _ERRORS = {"hessian": "inverse Hessian", "opg": "outer product of scores", "sandwich": "sandwich"}
 
 
-def table_of(fit: "TabularFit", kind: Kind, cluster: Cluster, level: float) -> Summary:
+def table_of(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights, level: float) -> Summary:
     """The reward's parameters and the statistics of their fit."""
-    errors = standard_errors(fit, kind, cluster)
+    information = information_of(fit)
+    errors = np.sqrt(np.diag(information.covariance(kind, cluster, weights)))
     assert fit.log_likelihood is not None
     return regression_table(
         fit.reward.parameter_names(),
@@ -26,17 +27,18 @@ def table_of(fit: "TabularFit", kind: Kind, cluster: Cluster, level: float) -> S
         errors,
         level=level,
         title=f"{fit.method}: {type(fit.reward).__name__}",
-        how=f"{described(kind, cluster)}, at the given dynamics",
+        how=f"{described(kind, cluster, weights)}, at the given dynamics",
         log_likelihood=fit.log_likelihood,
+        rank=rank(information.hessian),
         observations=observations(fit),
         facts=choice_facts(fit, fit.log_likelihood),
     )
 
 
-def described(kind: Kind, cluster: Cluster) -> str:
+def described(kind: Kind, cluster: Cluster, weights: Weights) -> str:
     """How standard errors were found, in words."""
     by = "" if cluster is None else ", clustered by individual" if isinstance(cluster, str) else ", clustered by label"
-    return _ERRORS[kind] + by
+    return _ERRORS[kind] + by + (", weights from sampling" if weights == "sampling" else "")
 
 
 def observations(fit: "TabularFit") -> float:

@@ -234,12 +234,14 @@ class DualAscent(AbstractSolver):
 class Adam(AbstractSolver):
     """Adam (Kingma and Ba 2015) with a cosine schedule, for networks; ends on a plateau or after `max_steps`.
 
-    The best iterate is returned, not the last.
+    The best iterate is returned, not the last. Every `patience` steps it is asked whether the best loss fell by at
+    least 1e-7 of it. If it did not, and no step along the gradient, long or short, lowers it by 1e-5 of it either, that
+    is a plateau: for networks, an end; for linear rewards the gradient itself must be within the tolerance. If some
+    step does, the learning rate was too small, and the fit has stalled.
     """
 
     learning_rate: float = 1e-2
     max_steps: int = 1000
-    #: Steps between looks at the loss; a plateau is one look in which the best loss fell by less than 1e-7 of it.
     patience: int = 100
 
     def __check_init__(self) -> None:
@@ -263,12 +265,28 @@ class Adam(AbstractSolver):
                 return Minimum(best, Status.STALLED, watch.history)
             if k and k % self.patience == 0:
                 if before - best.loss < 1e-7 * max(1.0, abs(best.loss)):
-                    return Minimum(best, Status.PLATEAU, watch.history)
+                    return Minimum(best, Status.PLATEAU if _is_level(problem, best) else Status.STALLED, watch.history)
                 before = best.loss
             if k < self.max_steps:
                 updates, state = optimiser.update(jnp.asarray(at.gradient), state)
-                at = problem.evaluate(np.asarray(at.x + updates), at.memories)
+                at = _stepped(problem, at, np.asarray(updates))
         return Minimum(best, Status.MAX_STEPS, watch.history)
+
+
+def _stepped(problem: Problem, at: Evaluation, step: Float[np.ndarray, " K"]) -> Evaluation:
+    """The loss one step on, or a shorter one where it has none: at γ = 1 most rewards have no value."""
+    for halvings in range(30):
+        new = problem.evaluate(at.x + step / 2**halvings, at.memories)
+        if np.isfinite(new.loss) and np.isfinite(new.gradient).all():
+            return new
+    return problem.evaluate(at.x + step, at.memories)
+
+
+def _is_level(problem: Problem, at: Evaluation) -> bool:
+    """Whether no step along the gradient lowers the loss by more than 1e-5 of it."""
+    direction = at.gradient / max(np.abs(at.gradient).max(), 1e-300)
+    losses = [problem.evaluate(at.x - length * direction, at.memories).loss for length in np.logspace(-6, 1, 15)]
+    return at.loss - min(losses, default=np.inf) <= 1e-5 * max(1.0, abs(at.loss))
 
 
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]

@@ -182,9 +182,15 @@ def _record(fit: TabularFit, rewards: list[dict[str, Any]]) -> dict[str, Any]:
         "extras": [[extra.name, records.plain(extra.value)] for extra in fit.extras],
         "seconds": records.plain(fit.seconds),
         "model": _model(fit.plans[0]),
-        "demonstrators": ["occupancy" if expert.demos is None else "demos" for expert in fit.experts],
+        "demonstrators": [_kind_of(expert) for expert in fit.experts],
         "rewards": rewards,
     }
+
+
+def _kind_of(expert: Expert) -> str:
+    if expert.demos is not None:
+        return "demos"
+    return "policy with every action" if expert.does_everything else "occupancy"
 
 
 def package_versions() -> dict[str, str]:
@@ -240,11 +246,13 @@ def mdp_file(folder: Path, number: str) -> MDPFile:
 def _expert(folder: Path, number: str, mdp: MDP, kind: Any, given: np.ndarray | None) -> Expert:
     if kind == "demos":
         return Expert.of(mdp, read_demos(present(folder, f"demos{number}.npz")), None, "mdp")
-    if kind != "occupancy" or given is None:
+    if kind not in ("occupancy", "policy with every action") or given is None:
         raise ValueError(f"The demonstrator is {kind!r:.60}, of which the folder holds nothing.")
-    lead = () if mdp.horizon is None else (mdp.horizon,)
+    # One that was summed over time has no axis of it, whatever the horizon.
+    lead = () if mdp.horizon is None or given.ndim == 2 else (mdp.horizon,)
     # Not checked as a user's occupancy would be: one that was solved for may be negative by a rounding error.
-    return Expert(mdp, None, floats("occupancy", given, (*lead, *mdp.table_shape)), 1.0)
+    joint = floats("occupancy", given, (*lead, *mdp.table_shape))
+    return Expert(mdp, None, joint, 1.0, does_everything=kind != "occupancy")
 
 
 def floats(name: str, array: np.ndarray, shape: tuple[int | None, ...], *, finite: bool = True) -> np.ndarray:
@@ -297,8 +305,10 @@ def _fit(
 
 
 def _certificate(record: dict[str, Any]) -> Certificate:
-    gap, decrement = (records.number_or_none(record, name) for name in ("duality_gap", "newton_decrement"))
-    return Certificate(records.number(record, "gradient"), gap, decrement)
+    # Fits that were saved before there was the last of them do not name it.
+    optional = {"below_maximum": None} | record
+    names = ("duality_gap", "newton_decrement", "below_maximum")
+    return Certificate(records.number(record, "gradient"), *(records.number_or_none(optional, name) for name in names))
 
 
 def _model(plan: Plan) -> str:

@@ -15,7 +15,7 @@ from irlax.estimators.base import Status
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Extra, TabularFit
 from irlax.estimators.tabular.fitting import matched, minimised, settings_of
-from irlax.estimators.tabular.mce import MCEIRL, feature_gap, planned
+from irlax.estimators.tabular.mce import MCEIRL, feature_gap, knows_features, planned
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
 from irlax.estimators.tabular.problem import Problem
 from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, Minimum, Newton, Watch
@@ -46,7 +46,8 @@ class TwoStepIRL(eqx.Module):
 
     * `iterations` 1 is the two-step estimator of Hotz and Miller (1993), in the pseudo-likelihood form of
       Aguirregabiria and Mira (2002): as efficient as maximum likelihood in large samples, biased in small ones by
-      the noise of the first step.
+      the noise of the first step. How far the result is below the maximum of the likelihood is measured by a few
+      Newton steps from there, and said (`certificate.below_maximum`); 2 log units or more are no success.
     * `iterations` K repeats the step with the choice probabilities that the last one implies.
     * `iterations` None repeats it until nothing changes: nested pseudo-likelihood, whose fixed point solves the
       likelihood equations, so it is what `MCEIRL(objective="likelihood")` finds. It need not get there (Kasahara
@@ -103,7 +104,7 @@ class TwoStepIRL(eqx.Module):
             given = [choice_probabilities] if isinstance(mdp, MDP) else choice_probabilities
             policies = self._first_step(experts, None if choice_probabilities is None else given)
             objectives, _ = MCEIRL(objective="likelihood").objectives(rewards, experts)
-            whole = all(expert.is_whole() for expert in experts)
+            whole = knows_features(rewards, experts)
             return minimised(
                 objectives,
                 rewards,
