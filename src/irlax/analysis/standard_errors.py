@@ -44,16 +44,27 @@ def _inverse_where_seen(
     curvature: Float[np.ndarray, "K K"], penalty: float | Float[np.ndarray, " K"]
 ) -> tuple[Float[np.ndarray, "K K"], Bool[np.ndarray, " K"]]:
     """(curvature + penalty)⁻¹ on the directions that the data see, and the parameters that others touch."""
+    units, axes, seen = _directions(curvature)
+    basis = axes[:, seen]
+    inner = basis.T @ (curvature / np.outer(units, units) + np.diag(penalty / units**2)) @ basis
+    inverse = basis @ np.linalg.solve(inner, basis.T) / np.outer(units, units)
+    return inverse, np.abs(axes[:, ~seen]).max(axis=1, initial=0.0) > 1e-5
+
+
+def _directions(
+    curvature: Float[np.ndarray, "K K"],
+) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, "K K"], Bool[np.ndarray, " K"]]:
+    """Units for the parameters, orthogonal directions in these units, and which of them the data see."""
     # In units of the curvature itself, so that the scale of a feature does not decide what is identified.
     units = np.sqrt(np.maximum(np.diag(curvature), 0))
     units = np.where(units > 0, units, 1.0)
-    scaled = curvature / np.outer(units, units)
-    sizes, axes = np.linalg.eigh(scaled)
-    seen = sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
-    basis = axes[:, seen]
-    inner = basis.T @ (scaled + np.diag(penalty / units**2)) @ basis
-    inverse = basis @ np.linalg.solve(inner, basis.T) / np.outer(units, units)
-    return inverse, np.abs(axes[:, ~seen]).max(axis=1, initial=0.0) > 1e-5
+    sizes, axes = np.linalg.eigh(curvature / np.outer(units, units))
+    return units, axes, sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
+
+
+def num_identified(hessian: Float[np.ndarray, "K K"]) -> int:
+    """How many dimensions of the parameters the data identify."""
+    return int(_directions(hessian)[2].sum())
 
 
 def identified_part_errors(hessian: Float[np.ndarray, "K K"], penalty: float = 0.0) -> Float[np.ndarray, " K"]:
