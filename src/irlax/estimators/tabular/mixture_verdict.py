@@ -77,7 +77,7 @@ def verdict(mixture: Mixture, found: Minimum, watch: Watch, individuals: float) 
 
 
 def _consistent(g: int) -> str:
-    return f"Type {g + 1} is perfectly consistent: its parameters grow for ever. Fit fewer types, or pass `l2=`."
+    return f"Type {g + 1} is perfectly consistent in a choice, so its parameters grow for ever: pass `l2=`."
 
 
 def _one_too_many(mixture: Mixture, x: Float[np.ndarray, " P"], spare: tuple[int, int], individuals: float) -> str:
