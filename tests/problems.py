@@ -107,3 +107,16 @@ def wear_and_replacement(num_bins=20):
     wear, replaced = np.zeros((2, num_bins, 2))
     wear[:, 0], replaced[:, 1] = -np.arange(num_bins) / num_bins, -1.0
     return np.stack([wear, replaced], axis=-1)
+
+
+def three_choices():
+    """An MDP in which nothing follows from a choice, and features such that log π = (0, θ₁, θ₂) − log Σ exp."""
+    transitions, features = np.zeros((2, 3, 2)), np.zeros((2, 3, 2))
+    transitions[:, :, 0] = features[:, 1, 0] = features[:, 2, 1] = 1
+    return MDP.from_dense(transitions, [1.0, 0.0], discount=0.5), features
+
+
+def choosers(counts):
+    """An episode for each individual, who takes the three actions so many times."""
+    actions = np.stack([np.repeat([0, 1, 2], count) for count in counts])
+    return np.zeros_like(actions), actions

@@ -32,9 +32,9 @@ def covariance(
     nothing: what the data do not identify stays so. Its bias is not in these errors.
     """
     result = identified_covariance(kind, hessian, scores, penalty)
-    hidden = touched(null_directions(scores.T @ scores if kind == "opg" else hessian))
-    result[hidden, :] = np.nan
-    result[:, hidden] = np.nan
+    unknown = hidden(scores.T @ scores if kind == "opg" else hessian)
+    result[unknown, :] = np.nan
+    result[:, unknown] = np.nan
     return result
 
 
@@ -71,9 +71,10 @@ def rank(curvature: Float[np.ndarray, "K K"]) -> int:
     return int(_seen(_in_own_units(curvature)[1]).sum())
 
 
-def touched(directions: Float[np.ndarray, "n K"]) -> Bool[np.ndarray, " K"]:
-    """The parameters that any of the directions moves."""
-    return np.abs(directions).max(axis=0, initial=0.0) > 1e-5
+def hidden(curvature: Float[np.ndarray, "K K"]) -> Bool[np.ndarray, " K"]:
+    """The parameters that move along a direction in which the data see nothing."""
+    _, sizes, axes = _in_own_units(curvature)
+    return np.abs(axes[:, ~_seen(sizes)]).max(axis=1, initial=0.0) > 1e-5
 
 
 def _in_own_units(

@@ -63,8 +63,7 @@ def _parameters(fit: TabularFit) -> list[dict[str, Any]]:
 
 
 def _mixture(fit: MixtureFit) -> dict[str, Any]:
-    mdp, demos = fit.expert.mdp, fit.expert.demos
-    assert demos is not None
+    mdp = fit.expert.mdp
     names = fit.rewards[0].parameter_names()
     errors = fit.standard_errors() if fit.converged else [[None] * len(names)] * fit.num_types
     share_errors = fit.share_errors() if fit.converged else [None] * fit.num_types
@@ -91,10 +90,13 @@ def _mixture(fit: MixtureFit) -> dict[str, Any]:
         "num_actions": mdp.num_actions,
         "discount": float(mdp.discount),
         "horizon": mdp.horizon,
-        "individuals": len(fit.posterior),
-        "choices": demos.num_steps,
+        "reason": fit.reason,
+        "individuals": plain(fit.num_individuals),
+        "choices": plain(fit.num_choices),
         "log_likelihood": plain(fit.log_likelihood),
-        "bic": plain(fit.bic),
+        "held_out_log_likelihood": plain(fit.held_out_log_likelihood),
+        "bic": plain(fit.bic) if fit.converged else None,
+        "extras": {extra.name: plain(extra.value) for extra in fit.extras},
         "certificate": {name: plain(value) for name, value in vars(fit.certificate).items()},
         "steps": fit.iterations,
         "seconds": plain(fit.seconds),

@@ -21,13 +21,13 @@ SHOWN_TYPES = 6
 
 def mixture_page(fit: MixtureFit) -> Page:
     """The report on a mixture as one page."""
-    mdp, demos = fit.expert.mdp, fit.expert.demos
-    assert demos is not None
-    seen = f"{show(len(fit.posterior))} individuals, {show(demos.num_steps)} choices"
+    mdp = fit.expert.mdp
+    seen = f"{show(fit.num_individuals)} individuals, {show(fit.num_choices)} choices"
     size = f"{show(mdp.num_states)} states and {show(mdp.num_actions)} actions"
     page = Page("MixtureIRL: unobserved types, each with its own reward", f"Learned from {seen}, in an MDP of {size}.")
     if not fit.converged:
-        page = page.text(f"This fit {fit.status.value}. What is shown below is its best iterate.", alert=True)
+        page = page.text(f"This fit {fit.status.value}. {fit.reason}", alert=True)
+        page = page.text("What is shown below is where it ended: these are no estimates.")
     for table in fit.summary().tables:
         page = page.table(table)
     page = _certainty(_intervals(page, fit), fit)
@@ -69,7 +69,8 @@ def _certainty(page: Page, fit: MixtureFit) -> Page:
     """How well individuals can be told apart."""
     figure, axes = plots.blank(height=2.4)
     ax = axes[0, 0]
-    ax.hist(fit.posterior.max(axis=1), bins=np.linspace(0, 1, 21).tolist(), color=plots.COLOURS[0])
+    certainty, bins = fit.posterior.max(axis=1), np.linspace(0, 1, 21).tolist()
+    ax.hist(certainty, bins=bins, weights=fit.weights, color=plots.COLOURS[0])
     ax.set_xlim(0, 1)
     ax.set_xlabel("probability of the likeliest type")
     ax.set_ylabel("individuals")

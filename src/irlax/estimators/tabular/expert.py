@@ -265,7 +265,7 @@ class Expert(eqx.Module):
             if discounted:
                 weight = weight * float(mdp.discount) ** demos.times
             time = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
-            return _grouped(mdp, time, *mdp.dynamics.cells(demos.tabular_states, demos.actions), weight)
+            return grouped(mdp, time, *mdp.dynamics.cells(demos.tabular_states, demos.actions), weight)
         joint = self.given_occupancy
         assert joint is not None
         if mdp.horizon is not None and joint.ndim == 2:
@@ -284,7 +284,7 @@ class Expert(eqx.Module):
             joint = joint / float(mdp.discount) ** np.arange(mdp.horizon)[:, None, None]
         joint = joint[None] if mdp.horizon is None else joint
         time, states, actions = np.nonzero(joint)
-        seen = _grouped(mdp, time, states, actions, joint[time, states, actions])
+        seen = grouped(mdp, time, states, actions, joint[time, states, actions])
         return dataclasses.replace(seen, places=None)
 
     def transitions(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Int[np.ndarray, " m"], np.ndarray]:
@@ -300,7 +300,7 @@ class Expert(eqx.Module):
         return demos.tabular_states, demos.actions, after, weight / demos.weights.sum()
 
 
-def _grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Choices:
+def grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Choices:
     """Add up equal choices, given by their cells in tables, and lay them out in one row for each time."""
     periods = 1 if mdp.horizon is None else mdp.horizon
     num_rows, num_columns = mdp.table_shape

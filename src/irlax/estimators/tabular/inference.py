@@ -12,13 +12,12 @@ from irlax import checks
 from irlax.analysis.standard_errors import (
     Kind,
     covariance,
+    hidden,
     identified_part_errors,
     likelihood_ratio_test,
-    null_directions,
     rank,
     seen_basis,
     summed_by,
-    touched,
 )
 from irlax.demos import Demonstrations
 from irlax.estimators.base import Status
@@ -165,7 +164,7 @@ def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.nda
     row of NaN; a parameter that the data do not identify is a column of them.
     """
     draws = refitted(fit, num=num, key=key)
-    draws[:, touched(null_directions(information_of(fit).hessian))] = np.nan
+    draws[:, hidden(information_of(fit).hessian)] = np.nan
     return draws
 
 

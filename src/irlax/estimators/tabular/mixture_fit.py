@@ -6,11 +6,15 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from irlax.analysis.standard_errors import Kind, covariance
+from irlax.analysis.standard_errors import Kind, covariance, rank
+from irlax.demos import Demonstrations
+from irlax.demos.likelihood import log_policy_of_choices
 from irlax.estimators.base import Status
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import Certificate, History
+from irlax.estimators.tabular.fit import Certificate, Extra, History
+from irlax.estimators.tabular.mixture_model import individuals_of, weights_of
 from irlax.planning import Plan
+from irlax.precision import scope
 from irlax.rewards import AbstractReward
 from irlax.rewards.base import flat
 from irlax.tables import Summary, Table, pairs
@@ -39,8 +43,12 @@ class MixtureFit(eqx.Module):
     seconds: float
     #: Of minus the log likelihood, in (θ₁, …, θ_G, log-odds of shares against the first).
     hessian: Float[np.ndarray, "P P"]
-    #: Derivatives of each individual's log likelihood, times its weight, in the same.
+    #: Derivatives of each individual's log likelihood in the same; an individual of weight 2 is not two rows.
     scores: Float[np.ndarray, "I P"]
+    #: What is wrong and what to do, where the status is not a success.
+    reason: str = eqx.field(static=True, default="")
+    held_out_log_likelihood: float | None = None
+    extras: tuple[Extra, ...] = ()
 
     @property
     def parameters(self) -> Float[np.ndarray, "G K"]:
@@ -68,9 +76,48 @@ class MixtureFit(eqx.Module):
         return len(self.rewards)
 
     @property
+    def num_individuals(self) -> int | float:
+        """Individuals that were learned from, each as often as its weight says."""
+        return _whole(self.weights.sum())
+
+    @property
+    def num_choices(self) -> int | float:
+        """Choices that were learned from, each as often as its individual's weight says."""
+        demos = self.expert.demos
+        assert demos is not None
+        return _whole(demos.weights @ demos.lengths)
+
+    @property
     def bic(self) -> float:
-        """P·log(number of individuals) − 2·log likelihood, by which numbers of types are compared: less is better."""
-        return len(self.hessian) * float(np.log(len(self.posterior))) - 2 * self.log_likelihood
+        """P·log(number of individuals) − 2·log likelihood, by which numbers of types are compared: less is better.
+
+        P counts what the data identify: a column that repeats others is no parameter more. NaN unless the fit ended
+        in success.
+        """
+        if not self.converged:
+            return np.nan
+        return rank(self.hessian) * float(np.log(self.num_individuals)) - 2 * self.log_likelihood
+
+    def score(self, demos: Demonstrations, *, individual: Any = None) -> float:
+        """The mean log likelihood of a choice in other demonstrations, with their types summed out.
+
+        `individual` labels the individual of each episode, if some have several.
+        """
+        total, choices = self.held_out(demos, individual=individual)
+        return total / choices
+
+    def held_out(self, demos: Demonstrations, *, individual: Any = None) -> tuple[float, float]:
+        """The log likelihood of individuals with their types summed out, and the number of their choices, by weight."""
+        if not isinstance(demos, Demonstrations):
+            raise TypeError(f"Individuals are scored by their Demonstrations, but a {type(demos).__name__} came.")
+        demos.check(self.expert.mdp)
+        _, person = individuals_of(demos, individual)
+        joint = np.tile(np.log(np.maximum(self.shares, 1e-300)), (person.max() + 1, 1))
+        with scope():
+            for g, plan in enumerate(self.plans):
+                np.add.at(joint[:, g], person[demos.episode], np.asarray(log_policy_of_choices(plan, demos)))
+        total = weights_of(demos, person) @ np.logaddexp.reduce(joint, axis=1)
+        return float(total), float(demos.weights @ demos.lengths)
 
     def covariance(self, kind: Kind = "hessian") -> Float[np.ndarray, "Q Q"]:
         """Of (θ₁, …, θ_G, s₁, …, s_G), of all of them together; NaN where they are not identified.
@@ -83,7 +130,8 @@ class MixtureFit(eqx.Module):
         size = self.parameters.size
         penalty = np.zeros(len(self.hessian))
         penalty[:size] = float(dict(self.settings)["l2"]) * self.weights.sum()
-        inner = covariance(kind, self.hessian, self.scores, penalty)
+        # A weight counts an individual as often, so its score enters Σ w s sᵀ that often, not w² times.
+        inner = covariance(kind, self.hessian, np.sqrt(self.weights)[:, None] * self.scores, penalty)
         jacobian = np.zeros((size + self.num_types, len(inner)))
         jacobian[:size, :size] = np.eye(size)
         # ∂s_g/∂odds_h = s_g(1[g = h] − s_h); the first type's odds are fixed.
@@ -105,31 +153,54 @@ class MixtureFit(eqx.Module):
 
     def summary(self) -> Summary:
         """Parameters and shares by type, and how good the fit is."""
-        errors = self.standard_errors() if self.converged else np.full(self.parameters.shape, np.nan)
-        share_errors = self.share_errors() if self.converged else np.full(self.num_types, np.nan)
-        columns = ["", *(name for g in range(self.num_types) for name in (f"type {g + 1}", "s.e."))]
+        return Summary([self._types(), self._facts()])
+
+    def _types(self) -> Table:
+        """Estimates with their errors; of a fit that is not a success, what it came to, and no errors."""
+        values = np.concatenate([self.shares[:, None], self.parameters], axis=1)[..., None]
+        columns, title = ["type {}"], "MixtureIRL: where the fit ended; these are no estimates"
+        if self.converged:
+            errors = np.concatenate([self.share_errors()[:, None], self.standard_errors()], axis=1)
+            values = np.concatenate([values, errors[..., None]], axis=-1)
+            columns, title = [*columns, "s.e."], "MixtureIRL: types"
         names = ["share", *self.rewards[0].parameter_names()]
-        estimates = np.concatenate([self.shares[:, None], self.parameters], axis=1)
-        both = np.stack([estimates, np.concatenate([share_errors[:, None], errors], axis=1)], axis=-1)
-        rows = [(name, *both[:, k].ravel().tolist()) for k, name in enumerate(names)]
-        assert self.expert.demos is not None
+        heads = ["", *(column.format(g + 1) for g in range(self.num_types) for column in columns)]
+        return Table(heads, [(name, *values[:, k].ravel().tolist()) for k, name in enumerate(names)], title=title)
+
+    def _facts(self) -> Table:
         facts = [
             ("status", self.status.value),
             *self.settings,
             ("discount", float(self.expert.mdp.discount)),
-            ("individuals", len(self.posterior)),
-            ("choices", self.expert.demos.num_steps),
-            ("log likelihood", f"{self.log_likelihood:.3f}".replace("-", "−")),
-            ("BIC", f"{self.bic:.3f}".replace("-", "−")),
-            ("mean posterior of the likeliest type", float(self.posterior.max(axis=1).mean())),
+            ("individuals", self.num_individuals),
+            ("choices", self.num_choices),
+            ("log likelihood", _decimals(self.log_likelihood)),
+        ]
+        if self.held_out_log_likelihood is not None:
+            facts.append(("log likelihood, held out", _decimals(self.held_out_log_likelihood)))
+        if self.converged:
+            facts.append(("BIC", _decimals(self.bic)))
+        certainty = np.average(self.posterior.max(axis=1), weights=self.weights)
+        facts += [
+            ("mean posterior of the likeliest type", float(certainty)),
+            *((extra.name, extra.value) for extra in self.extras),
             ("largest gradient", self.certificate.gradient),
             ("steps", self.iterations),
             ("seconds", round(self.seconds, 3)),
         ]
-        return Summary([Table(columns, rows, title="MixtureIRL: types"), pairs("MixtureIRL: fit", facts)])
+        return pairs("MixtureIRL: fit", facts, [self.reason] if self.reason else [])
 
     def save(self, path: str | Path) -> Path:
         """Write the fit as a folder that `irlax.load` reads; nothing in it can run code."""
         from irlax.estimators.tabular.mixture_storage import save_mixture
 
         return save_mixture(self, path)
+
+
+def _whole(total: Any) -> int | float:
+    """A sum of weights, as a whole number where it is one."""
+    return int(total) if total == round(total) else float(total)
+
+
+def _decimals(number: float) -> str:
+    return f"{number:.3f}".replace("-", "−")

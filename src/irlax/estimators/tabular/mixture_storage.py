@@ -4,11 +4,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from irlax import checks, records, storage
 from irlax.demos.files import read_demos, write_demos
 from irlax.estimators.base import Status
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import Certificate, History, TabularFit
+from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit
 from irlax.estimators.tabular.mce import planned
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.estimators.tabular.storage import (
@@ -25,7 +27,9 @@ from irlax.records import field
 from irlax.rewards.files import array_names, from_parts, to_parts
 
 #: Begins as all formats of fits do, so that an older mixture may be replaced.
-FORMAT = "irlax-fit-mixture-1"
+FORMAT = "irlax-fit-mixture-2"
+#: Its scores were multiplied by the weights.
+_WEIGHTED_SCORES = "irlax-fit-mixture-1"
 _OWN_ARRAYS = ("shares", "posterior", "individuals", "weights", "hessian", "scores", "loss", "gradient")
 
 
@@ -64,6 +68,9 @@ def save_mixture(fit: MixtureFit, path: str | os.PathLike[str]) -> Path:
         "certificate": {name: records.plain(value) for name, value in vars(fit.certificate).items()},
         "seconds": records.plain(fit.seconds),
         "rewards": [description for description, _ in rewards],
+        "reason": fit.reason,
+        "held_out_log_likelihood": records.plain(fit.held_out_log_likelihood),
+        "extras": [[extra.name, records.plain(extra.value)] for extra in fit.extras],
     }
     assert fit.expert.demos is not None
     with replacing_folder(target) as folder:
@@ -77,7 +84,7 @@ def save_mixture(fit: MixtureFit, path: str | os.PathLike[str]) -> Path:
 def is_mixture(path: Any) -> bool:
     """Whether a folder calls itself a mixture."""
     try:
-        return records.read_json(Path(path) / "fit.json").get("format") == FORMAT
+        return records.read_json(Path(path) / "fit.json").get("format") in (FORMAT, _WEIGHTED_SCORES)
     except (TypeError, ValueError, OSError, RecursionError, MemoryError):
         return False
 
@@ -98,6 +105,13 @@ def _read(folder: Path) -> MixtureFit:
     people, total = len(arrays["individuals"]), num * (rewards[0].num_parameters + 1) - 1
     certificate, loss = field(record, "certificate", dict), arrays["loss"]
     decrement = records.number_or_none(certificate, "newton_decrement")
+    weights, scores = (
+        floats("weights", arrays["weights"], (people,)),
+        floats("scores", arrays["scores"], (people, total)),
+    )
+    if record["format"] == _WEIGHTED_SCORES:
+        scores = scores / np.where(weights > 0, weights, 1.0)[:, None]
+        record |= {"reason": "", "held_out_log_likelihood": None, "extras": []}
     return MixtureFit(
         settings=tuple(records.pairs(record, "settings")),
         rewards=rewards,
@@ -105,7 +119,7 @@ def _read(folder: Path) -> MixtureFit:
         shares=floats("shares", arrays["shares"], (num,)),
         posterior=floats("posterior", arrays["posterior"], (people, num)),
         individuals=arrays["individuals"],
-        weights=floats("weights", arrays["weights"], (people,)),
+        weights=weights,
         expert=Expert.of(mdp, read_demos(present(folder, "demos.npz")), None, "mdp"),
         status=Status[status],
         certificate=Certificate(records.number(certificate, "gradient"), None, decrement),
@@ -116,5 +130,8 @@ def _read(folder: Path) -> MixtureFit:
         ),
         seconds=records.number(record, "seconds"),
         hessian=floats("hessian", arrays["hessian"], (total, total)),
-        scores=floats("scores", arrays["scores"], (people, total)),
+        scores=scores,
+        reason=field(record, "reason", str),
+        held_out_log_likelihood=records.number_or_none(record, "held_out_log_likelihood"),
+        extras=tuple(Extra(name, value) for name, value in records.pairs(record, "extras")),
     )

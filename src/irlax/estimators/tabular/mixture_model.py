@@ -1,0 +1,148 @@
+"""The likelihood of a mixture of types, and whose choices are whose."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from scipy.special import log_softmax
+
+from irlax import checks
+from irlax.demos import Demonstrations
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
+from irlax.estimators.tabular.problem import Evaluation, Flattening, Problem
+from irlax.rewards import AbstractReward
+from irlax.typing import Array, Float, Int
+
+
+class Mixture(AbstractObjective):
+    """Minus the mean log likelihood of an individual, as a function of (θ by type [G, K], log-odds of shares [G−1])."""
+
+    likelihood: Likelihood
+    flattening: Flattening
+    #: Individual `person[j]` made the choice `cell[j]` of the grid `count[j]` times.
+    person: Int[Array, " m"]
+    cell: Int[Array, " m"]
+    count: Float[Array, " m"]
+    #: Of each individual; they sum to 1.
+    weights: Float[Array, " N"]
+    l2: Float[Array, ""]
+    num_types: int = eqx.field(static=True)
+
+    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+        penalty = 0.5 * self.l2 * (parameters[0] ** 2).sum()
+        return penalty - self.weights @ logsumexp(self.joint(parameters), axis=1), None
+
+    def joint(self, parameters: Any) -> Float[Array, "N G"]:
+        """log s_g + log likelihood of the individual's choices under type g."""
+        theta, odds = parameters
+        log_policy = jax.vmap(lambda row: self.likelihood.log_policy(self.flattening.unflatten(row))[0].ravel())(theta)
+        choices = jax.vmap(lambda row: jnp.zeros_like(self.weights).at[self.person].add(self.count * row[self.cell]))
+        return choices(log_policy).T + jax.nn.log_softmax(jnp.concatenate([jnp.zeros(1), odds]))
+
+    def posed(self, one: Problem) -> Problem:
+        """The problem in all parameters, scaled as that of one type is."""
+        tree = (np.zeros((self.num_types, len(one.scale))), np.zeros(self.num_types - 1))
+        scale = jnp.concatenate([jnp.tile(one.scale, self.num_types), jnp.ones(self.num_types - 1)])
+        return Problem((self,), jnp.ones(1), Flattening.of(tree), scale, jnp.zeros(()))
+
+    def grid(self, posterior: Float[np.ndarray, " N"]) -> Float[np.ndarray, "T M"]:
+        """The weight of each distinct choice if individuals count by their posterior."""
+        each = (np.asarray(self.weights) * posterior)[np.asarray(self.person)] * np.asarray(self.count)
+        shape = self.likelihood.weights.shape
+        return np.bincount(np.asarray(self.cell), weights=each, minlength=int(np.prod(shape))).reshape(shape)
+
+    def weighing(self, weights: Float[np.ndarray, " N"]) -> "Mixture":
+        """The same with other weights of individuals. All of an individual's choices count as often as it does."""
+        new = eqx.tree_at(lambda mixture: mixture.weights, self, jnp.asarray(weights / weights.sum()))
+        grid = jnp.asarray(new.grid(np.ones(len(weights))))
+        return eqx.tree_at(lambda mixture: mixture.likelihood.weights, new, grid)
+
+    def log_shares(self, x: Float[np.ndarray, " P"]) -> Float[np.ndarray, " G"]:
+        """The logarithms of the shares in a vector of all parameters."""
+        return log_softmax(np.concatenate([[0.0], x[len(x) - self.num_types + 1 :]]))
+
+    def shares(self, x: Float[np.ndarray, " P"]) -> Float[np.ndarray, " G"]:
+        """The shares of types in a vector of all parameters."""
+        return np.exp(self.log_shares(x))
+
+    def by_share(self, x: Float[np.ndarray, " P"]) -> Float[np.ndarray, " P"]:
+        """The same mixture with its types in order of their shares."""
+        log_shares = self.log_shares(x)
+        order = np.argsort(-log_shares, kind="stable")
+        theta = x[: len(x) - self.num_types + 1].reshape(self.num_types, -1)[order]
+        return np.concatenate([theta.ravel(), log_shares[order][1:] - log_shares[order][0]])
+
+
+def individuals_of(demos: Demonstrations, individual: Any) -> tuple[np.ndarray, Int[np.ndarray, " N"]]:
+    """The labels of individuals, and the individual of each episode."""
+    if individual is None:
+        labels = np.arange(demos.num_episodes) if demos.labels is None else demos.labels
+        return labels, np.arange(demos.num_episodes)
+    labels = np.asarray(individual)
+    checks.has_shape("individual", labels, (demos.num_episodes,), "a label for each episode")
+    if labels.dtype.kind not in "iuU":
+        raise TypeError(f"`individual` must hold whole numbers or text, but has dtype {labels.dtype}.")
+    names, person = np.unique(labels, return_inverse=True)
+    differs = demos.weights != weights_of(demos, person)[person]
+    if differs.any():
+        raise ValueError(f"An individual has one weight, but the episodes of {checks.some(labels[differs])} differ.")
+    return names, person
+
+
+def weights_of(demos: Demonstrations, person: Int[np.ndarray, " N"]) -> Float[np.ndarray, " I"]:
+    """As how many each individual counts."""
+    weights = np.zeros(person.max() + 1)
+    weights[person] = demos.weights
+    return weights
+
+
+def mixture_of(reward: AbstractReward, expert: Expert, person: Int[np.ndarray, " N"], *, num_types: int) -> Mixture:
+    """The mixture's objective; `person` is the individual of each episode."""
+    demos, seen = expert.demos, expert.choices(discounted=False)
+    assert demos is not None and seen.places is not None
+    period, column = seen.places
+    code = person[demos.episode] * seen.weights.size + period * seen.weights.shape[1] + column
+    distinct, count = np.unique(code, return_counts=True)
+    who, cell = np.divmod(distinct, seen.weights.size)
+    weights = weights_of(demos, person)
+    arrays = (jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights))
+    return Mixture(
+        Likelihood(expert.mdp, reward.fold(expert.mdp), *arrays),
+        Flattening.of(reward.parameters),
+        jnp.asarray(who, jnp.int32),
+        jnp.asarray(cell, jnp.int32),
+        jnp.asarray(count, float),
+        jnp.asarray(weights),
+        jnp.zeros(()),
+        num_types,
+    ).weighing(weights)
+
+
+@eqx.filter_jit
+def joint_at(mixture: Mixture, problem: Problem, x: Float[Array, " P"]) -> Float[Array, "N G"]:
+    """`Mixture.joint` at a vector of all parameters."""
+    return mixture.joint(problem.flattening.unflatten(x / problem.scale))
+
+
+def evidence(
+    mixture: Mixture, problem: Problem, at: Evaluation
+) -> tuple[Float[np.ndarray, "N G"], Float[np.ndarray, "N P"], Float[np.ndarray, "P P"]]:
+    """Joint log likelihoods, scores of individuals, and the Hessian of minus their mean log likelihood, in θ."""
+    joint = np.asarray(joint_at(mixture, problem, jnp.asarray(at.x)))
+    scale = np.asarray(problem.scale)
+    scores = np.asarray(_scores(mixture, problem, jnp.asarray(at.x))) * scale
+    hessian = problem.hessian(at) * np.outer(scale, scale)
+    types = np.arange(len(scale)) < len(scale) - mixture.num_types + 1
+    return joint, scores, hessian - np.diag(types * float(mixture.l2))
+
+
+@eqx.filter_jit
+def _scores(mixture: Mixture, problem: Problem, x: Float[Array, " P"]) -> Float[Array, "N P"]:
+    def by_individual(x):
+        return logsumexp(mixture.joint(problem.flattening.unflatten(x / problem.scale)), axis=1)
+
+    return jax.jacfwd(by_individual)(x)
