@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 
 import irlax as ix
 from irlax.estimators.tabular import counterfactual as module
-from irlax.estimators.tabular.inference import parameter_covariance
+from irlax.estimators.tabular.inference import information_of
 from tests.fits import made
 from tests.problems import bus_like, wear_and_replacement
 
@@ -54,7 +54,7 @@ def test_a_demand_curve_is_what_long_simulations_count(fit, curve):
 
 
 def test_delta_errors_are_gradients_by_differences_times_the_covariance(fit, curve):
-    variance = parameter_covariance(fit, "hessian", None)[0, 0]
+    variance = information_of(fit).covariance("hessian", None, "frequency")[0, 0]
     for place, value in enumerate(GRID):
         up, down = (
             fit.counterfactual(parameters=[fit.reward.weights[0] + step, value]).rate(1) for step in (1e-4, -1e-4)

@@ -209,7 +209,7 @@ def demand_curve(
         )
         rates = np.asarray(_rates(rate, jnp.asarray(action), jnp.asarray(at)))
         information = information_of(fit)
-        slopes = np.asarray(_slopes(rate, jnp.asarray(action), jnp.asarray(at)))
+        slopes = np.array(_slopes(rate, jnp.asarray(action), jnp.asarray(at)))
         # The parameter that varies is set, not estimated: it has no part in the uncertainty.
         slopes[:, index] = 0.0
         _refuse_unidentified(fit, information, slopes)

@@ -15,7 +15,7 @@ from irlax.estimators.tabular.existence import Search, optimum_exists
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit, total_log_likelihood
 from irlax.estimators.tabular.objectives import AbstractObjective
-from irlax.estimators.tabular.problem import Flattening, Problem, largest
+from irlax.estimators.tabular.problem import Evaluation, Flattening, Problem, largest
 from irlax.estimators.tabular.solvers import DENSE_HESSIAN, AbstractSolver, Iterate, Minimum, Newton, Watch
 from irlax.estimators.tabular.trust_region import exact_step, steihaug_step
 from irlax.estimators.tabular.undiscounted import start_where_values_exist
@@ -204,7 +204,10 @@ def judged(search: Search, found: Minimum, *, l2: float, convex: bool) -> tuple[
     certificate = _certified(search, found, l2=l2, convex=convex)
     status = found.status
     if status is Status.STEPS_TAKEN:
-        certificate, status = _measured(search, certificate)
+        # Such an estimate is no optimum itself: whether there is one is asked where the likelihood is highest.
+        top = Newton(max_steps=TO_THE_TOP).go_on(search.problem, search.at, Watch(search.problem, 1e-8, ())).at
+        certificate, status = _measured(search, top, certificate)
+        search = search._replace(at=top)
     linear = all(reward.is_linear for reward in search.rewards)
     if status is Status.PLATEAU and linear:
         # Where the loss hardly falls the gradient can be anything; only of networks can nothing better be asked.
@@ -217,11 +220,9 @@ def judged(search: Search, found: Minimum, *, l2: float, convex: bool) -> tuple[
     return (Status.UNCERTAIN if exists is None and status.success else status), certificate
 
 
-def _measured(search: Search, certificate: Certificate) -> tuple[Certificate, Status]:
+def _measured(search: Search, top: Evaluation, certificate: Certificate) -> tuple[Certificate, Status]:
     """How far below its maximum an estimate leaves the log likelihood, whose maximum it was not made for."""
-    problem, at = search.problem, search.at
-    top = Newton(max_steps=TO_THE_TOP).go_on(problem, at, Watch(problem, 1e-6, ())).at
-    below = max(0.0, at.loss - top.loss) * sum(expert.weight for expert in search.experts)
+    below = max(0.0, search.at.loss - top.loss) * sum(expert.weight for expert in search.experts)
     measured = eqx.tree_at(lambda it: it.below_maximum, certificate, below, is_leaf=lambda leaf: leaf is None)
     return measured, Status.FAR_BELOW if below > FAR_BELOW else Status.STEPS_TAKEN
 
