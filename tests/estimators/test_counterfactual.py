@@ -76,14 +76,55 @@ def test_delta_intervals_are_those_of_drawn_parameters(fit, curve):
 
 def test_bootstrap_intervals_are_quantiles_over_refits_that_converged(fit, monkeypatch):
     refits = np.tile(fit.reward.weights, (704, 1))
-    refits[::11] = np.nan
+    refits[::22] = np.nan
     refits[1::11, 0] += 1.0
-    monkeypatch.setattr(module, "bootstrap", lambda fit, num, key: refits)
+    monkeypatch.setattr(module, "refitted", lambda fit, num, key: refits)
     found = ix.demand_curve(
         fit, action=1, parameter="replacement", values=GRID, method="bootstrap", level=0.9, key=jax.random.key(0)
     )
     moved = [fit.counterfactual(parameters=[fit.reward.weights[0] + 1.0, value]).rate(1) for value in GRID]
     np.testing.assert_allclose(found.interval, np.stack([found.rate, moved], axis=1), rtol=1e-9)
+    refits[::11] = np.nan
+    with pytest.raises(ValueError, match="64 of 500 resamples have no finite estimate"):
+        ix.demand_curve(fit, action=1, parameter="replacement", values=GRID, method="bootstrap", key=jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def spare_fit(fit):
+    """The same fit with the feature of wear in it twice: only the sum of the two weights is identified."""
+    features = wear_and_replacement()
+    twice = ix.LinearReward(np.concatenate([features, features[..., :1]], -1), names=["wear", "replacement", "again"])
+    return ix.MCEIRL(objective="likelihood").fit(fit.mdp, twice, fit.experts[0].demos)
+
+
+def test_a_curve_that_depends_on_what_is_identified_alone_has_its_interval(fit, spare_fit):
+    request = {"action": 1, "parameter": "replacement", "values": GRID}
+    plain, spare = ix.demand_curve(fit, **request), ix.demand_curve(spare_fit, **request)
+    np.testing.assert_allclose(spare.rate, plain.rate, rtol=1e-6)
+    np.testing.assert_allclose(spare.interval, plain.interval, rtol=1e-4)
+    # With one of the two weights set, the other is not known: the directions are named.
+    with pytest.raises(ValueError, match=r"do not identify: (wear − again|again − wear)"):
+        ix.demand_curve(spare_fit, action=1, parameter="wear", values=GRID)
+
+
+def test_a_counterfactual_that_depends_on_what_is_not_identified_says_so():
+    """A constant cost of every action of one state is a potential; with other dynamics it is none."""
+    rng = np.random.default_rng(0)
+    first, other = (
+        ix.MDP.from_dense(rng.dirichlet(np.ones(3), (3, 2)), np.ones(3) / 3, discount=0.9) for _ in range(2)
+    )
+    demos = ix.rollout(first, ix.soft_plan(first, rng.normal(size=(3, 2))), num=50, length=30, key=jax.random.key(0))
+    fit = ix.MCEIRL(objective="likelihood", l2=1e-3).fit(first, ix.TabularReward("sa"), demos)
+    with pytest.warns(ix.NotIdentifiedWarning, match="r\\("):
+        found = fit.counterfactual(mdp=other)
+    assert found.depends_on and "not identified" in str(found.summary())
+    # Two rewards that differ by a potential of the first MDP: the same behaviour there, another one here.
+    potential = np.array([0.0, 1.0, -1.0])
+    shaped = fit.reward.values + potential[:, None] - 0.9 * first.dynamics.expect(potential)
+    np.testing.assert_allclose(ix.soft_plan(first, shaped).policy, fit.policy, atol=1e-8)
+    assert np.abs(ix.soft_plan(other, shaped).policy - found.policy).max() > 0.01
+    # In the MDP of the fit nothing is open.
+    assert not fit.counterfactual(parameters=fit.reward.values.ravel() * 2).depends_on
 
 
 def test_a_curve_has_a_table_and_a_figure(curve, tmp_path):

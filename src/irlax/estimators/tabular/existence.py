@@ -44,6 +44,8 @@ MANY_NUMBERS = 50_000_000
 DISTANCES = (1.0, 10.0, 100.0, 1e4, 1e8)
 #: A direction whose slope is less than this share of the gradient is level.
 LEVEL = 1e-9
+#: Gradients that are this much smaller than the first one are rounding.
+NOISE = 1e-10
 #: A Newton step that changes no log probability by more than this ends at an optimum; towards one at infinity it is 1.
 STILL = 0.1
 
@@ -58,6 +60,8 @@ class Search(NamedTuple):
     gradients: list[Float[np.ndarray, " K"]]
     #: Whether the gradient is within the tolerance.
     arrived: bool
+    #: Whether the first gradient is of a policy that does everything often enough to be seen.
+    from_within: bool
 
 
 def optimum_exists(search: Search) -> bool | None:
@@ -79,7 +83,7 @@ def _matching_exists(search: Search) -> bool | None:
     features = [_features(objective, search) for objective in _planned(search)] if _fits(search) else None
     if features is not None and _avoids_a_feature(search, features):
         return False
-    if few and _surrounded(search.gradients):
+    if few and search.from_within and _surrounded(search.gradients):
         return True
     if features is not None and size <= SMALL:
         return _by_linear_programme(search, features)
@@ -147,7 +151,11 @@ def _surrounded(gradients: list[Float[np.ndarray, " K"]]) -> bool:
 
 def _away_from(gradients: list[Float[np.ndarray, " K"]]) -> Float[np.ndarray, " K"] | None:
     """A direction d with ∇·d ≥ 0 for all of them and > 0 for the first; None if there is none (Farkas)."""
-    rows = np.array([gradient / np.linalg.norm(gradient) for gradient in gradients if np.linalg.norm(gradient) > 0])
+    sizes = np.linalg.norm(gradients, axis=1)
+    # Very small ones are rounding, which points anywhere.
+    rows = np.array(
+        [gradient / size for gradient, size in zip(gradients, sizes, strict=True) if size > NOISE * sizes[0]]
+    )
     bounds = [(-1, 1)] * rows.shape[1]
     found = linprog(-rows[0], A_ub=-rows[1:], b_ub=np.zeros(len(rows) - 1), bounds=bounds)
     return found.x if found.status == 0 and -found.fun > 1e-6 else None
@@ -159,22 +167,28 @@ def _by_gradients(search: Search) -> bool | None:
     Far enough along one the sign must turn, or the demonstrator is optimal for that direction's reward.
     """
     problem, at = search.problem, search.at
-    # A policy that is far from the demonstrator's, to be a part of the mixture.
-    unlike = problem.evaluate(at.x + np.random.default_rng(0).choice([-1.0, 1.0], len(at.x)), at.memories)
-    first = unlike.gradient if np.isfinite(unlike.loss) else search.gradients[0]
-    met = [first, *(gradient for gradient in search.gradients[-5 * len(at.x) - 50 :] if np.abs(gradient).max() > 0)]
+    # A policy that does everything often enough to be seen has to be part of the mixture.
+    even = problem.evaluate(np.zeros_like(at.x), at.memories)
+    if not search.from_within and not np.isfinite(even.loss):
+        return None
+    first = even.gradient if np.isfinite(even.loss) else search.gradients[0]
+    if np.abs(first).max() == 0:
+        return True
+    met = [first, *search.gradients[-5 * len(at.x) - 50 :]]
     for _ in range(20 + 10 * len(at.x)):
         direction = _away_from(met)
         if direction is None:
             return True
-        turned = _turned(search, direction)
+        turned = _turned(search, direction, NOISE * np.linalg.norm(first))
         if turned is None:
             return False
         met.append(turned)
     return None
 
 
-def _turned(search: Search, direction: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"] | None:
+def _turned(
+    search: Search, direction: Float[np.ndarray, " K"], noise: float | np.floating
+) -> Float[np.ndarray, " K"] | None:
     """The gradient where its sign along the direction has turned; None if it never does."""
     problem, at = search.problem, search.at
     near, wanted = 0.0, list(DISTANCES)
@@ -184,7 +198,7 @@ def _turned(search: Search, direction: Float[np.ndarray, " K"]) -> Float[np.ndar
         if not (np.isfinite(new.loss) and np.isfinite(new.gradient).all()):
             # At γ = 1 values exist up to some distance only, and grow without bound before it: the sign turns there.
             wanted = [(near + far) / 2] if far - near > 1e-9 * far else []
-        elif new.gradient @ direction < -LEVEL * np.linalg.norm(new.gradient):
+        elif new.gradient @ direction < -max(noise, LEVEL * np.linalg.norm(new.gradient)):
             return new.gradient
         else:
             near = far

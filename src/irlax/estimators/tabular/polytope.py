@@ -36,9 +36,9 @@ sp: Any = scipy.sparse
 #: Objectives whose reward is planned with.
 Planned = FeatureMatching | PathMatching | Likelihood
 #: HiGHS satisfies constraints to this.
-TIGHT = 1e-9
+TIGHT = 1e-10
 #: A share of the uniformly random policy below this is none, but for rounding.
-SMALLEST_SHARE = 1e-7
+SMALLEST_SHARE = 1e-8
 #: Unit vectors of the parameters that are folded into rewards at once.
 AT_ONCE = 256
 
