@@ -14,6 +14,7 @@ ORDER = [
     "typing",
     "precision",
     "checks",
+    "user_warnings",
     "progress",
     "storage",
     "records",

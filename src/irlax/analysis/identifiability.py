@@ -9,7 +9,6 @@ Three kinds of direction are told apart: those that change no expected reward at
 dependence on s' that averages out, spare weights of a network), the constant reward, and other potentials.
 """
 
-import warnings
 from typing import Any
 
 import equinox as eqx
@@ -30,6 +29,7 @@ from irlax.precision import scope
 from irlax.rewards import AbstractReward
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Bool, Float
+from irlax.user_warnings import warn_user
 
 #: Singular values below this share of the largest are zero, but for rounding.
 RANK_TOLERANCE = 1e-9
@@ -269,7 +269,7 @@ def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: D
         for row in paid
     )
     if demos is not None:
-        warnings.warn("With this many parameters, what the data leave open is not computed.", stacklevel=3)
+        warn_user("With this many parameters, what the data leave open is not computed.")
     seen = [value for value in smallest if value > RANK_TOLERANCE * max(largest, 1.0)]
     singular = np.sqrt([largest, *seen])
     return Identification(null, kinds, singular, tuple(reward.parameter_names()), reward.is_linear)

@@ -1,7 +1,6 @@
 """The demonstrator as the tabular estimators see it: demonstrations, a policy, or an occupancy."""
 
 import math
-import warnings
 from typing import Any, Literal
 
 import equinox as eqx
@@ -14,6 +13,7 @@ from irlax.planning.occupancy import checked_policy, occupancy, visits
 from irlax.planning.plan import Plan
 from irlax.precision import scope
 from irlax.typing import Float, Int
+from irlax.user_warnings import warn_user
 
 Start = Literal["auto", "demos", "mdp"]
 #: Above this share of missing discounted mass a warning is given.
@@ -96,10 +96,9 @@ class Expert(eqx.Module):
         whole = 1 / (1 - float(self.mdp.discount))
         missing = 1 - mean.sum() / whole
         if warn and missing > MISSING_WARNS:
-            warnings.warn(
+            warn_user(
                 f"Truncated episodes leave {missing:.1%} of the discounted mass unobserved; feature matching takes it "
-                f"to look like the rest. The likelihood objectives need no such assumption.",
-                stacklevel=4,
+                f"to look like the rest. The likelihood objectives need no such assumption."
             )
         return mean * (whole / mean.sum()), float(missing)
 
