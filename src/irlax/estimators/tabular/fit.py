@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import equinox as eqx
 import numpy as np
 
-from irlax.analysis.identifiability import Identification, identify
+from irlax.analysis.identifiability import Identification, cost_of_identifying, identify
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.demos.likelihood import log_policy_of_choices
 from irlax.estimators.base import Status
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 #: A summary prints at most this many parameters one by one.
 SHOWN_PARAMETERS = 40
-
-
-#: The line about identifiability is worked out for up to this many parameters and states.
-SUMMARISED = 500
+#: The line about identifiability is worked out for up to this many multiplications: a few seconds.
+AFFORDABLE = 5e9
 
 
 class Certificate(eqx.Module):
@@ -206,6 +204,9 @@ class TabularFit(eqx.Module):
         return identify(expert.mdp, reward, plan, demos=expert.demos)
 
     def _identified(self) -> str:
+        costs = [cost_of_identifying(expert.mdp, self.reward.num_parameters) for expert in self.experts]
+        if sum(costs) > AFFORDABLE:
+            return "not computed for a problem this large; `fit.identification()` does"
         if len(self.experts) == 1:
             return self.identification().line()
         revealed = np.concatenate([self.identification(i).contrasts for i in range(len(self.experts))])
@@ -270,8 +271,7 @@ class TabularFit(eqx.Module):
                 rows.append(("above the minimum by at most", self.certificate.duality_gap))
             if self.certificate.newton_decrement is not None:
                 rows.append(("Newton decrement", self.certificate.newton_decrement))
-        if self.reward.num_parameters <= SUMMARISED and self.mdp.num_states <= SUMMARISED:
-            rows.append(("identified", self._identified()))
+        rows.append(("identified", self._identified()))
         if self.missing_mass:
             rows.append(("discounted mass unobserved", f"{self.missing_mass:.2%}"))
         rows += [(extra.name, extra.value) for extra in self.extras]
