@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 import irlax as ix
-from irlax.cli import app
+from irlax.cli import app, fitting
 from irlax.demo import SECTIONS, Section
 from irlax.demos import read_demos
 from irlax.estimators.tabular.storage import load_fit
@@ -282,6 +282,45 @@ def test_interrupt_leaves_the_best_iterate_and_resume_finishes(files, tmp_path):
     assert irlax(*fit, "--out", tmp_path / "run", "--resume").code == 0
     whole = ix.MCEIRL(l2=0.1).fit(small_mdp(), ix.TabularReward("s"), small_demos(small_mdp()))
     np.testing.assert_allclose(load_fit(tmp_path / "run").reward.parameters, whole.reward.parameters, atol=1e-7)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_fit_at_its_next_step_and_is_told_by_the_exit_code(sent, code, files, tmp_path, monkeypatch):
+    note = fitting.Best.__call__
+
+    def and_interrupt(best, iterate):
+        note(best, iterate)
+        if iterate.step == 2:
+            assert signal.getsignal(sent) not in (signal.SIG_DFL, signal.default_int_handler), "it would end the tests"
+            os.kill(os.getpid(), sent)
+
+    monkeypatch.setattr(fitting.Best, "__call__", and_interrupt)
+    before = signal.getsignal(sent)
+    options = ["--solver", "dual-ascent", "--set", "step_size=1e-3", "--json"]
+    end = irlax("fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--out", tmp_path / "run", *options)
+    kept = load_fit(tmp_path / "run")
+    assert (end.code, json.loads(end.out)["status"], kept.status) == (code, "interrupted", ix.Status.INTERRUPTED)
+    assert len(kept.history.loss) == 4 and np.abs(kept.reward.parameters).max() > 0
+    assert signal.getsignal(sent) is before
+
+
+@pytest.mark.parametrize(("program", "code"), [("/usr/bin/irlax", 130), ("script.py", -signal.SIGINT)])
+def test_an_interrupt_during_the_import_is_one_line_in_the_program_and_an_exception_elsewhere(program, code):
+    script = f"""
+import os, signal, sys
+class Pressing:
+    def find_spec(name, *_):
+        if name == "jax":
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Pressing)
+sys.argv = ["{program}", "--version"]
+from irlax.cli import main
+main()
+"""
+    end = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (end.returncode, end.stdout) == (code, "")
+    assert end.stderr == "irlax: interrupted.\n" if code == 130 else "KeyboardInterrupt" in end.stderr
 
 
 def test_importing_irlax_imports_nothing_that_is_not_always_needed():

@@ -10,6 +10,7 @@ import irlax
 
 ROOT = Path(irlax.__file__).parent
 ORDER = [
+    "startup",
     "version",
     "typing",
     "precision",

@@ -1,10 +1,12 @@
 """`irlax fit`: from files, or an environment, to a fit on disk."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from irlax.cli.interrupts import Interrupt
 from irlax.cli.options import (
     DATA,
     METHOD,
@@ -94,8 +96,8 @@ def fit(
 
     Where the dynamics are known, as an MDP in a file: --method mce, maxent,
     apprenticeship, bayesian or two-step, with --features or --reward. Ctrl-C
-    leaves the best iterate so far in --out, marked unfinished; the same
-    command with --resume goes on from it.
+    (or SIGTERM) leaves the best iterate so far in --out, marked unfinished;
+    the same command with --resume goes on from it.
 
     Where one can only act: --method airl, sampled-mce, gcl, gan-gcl, gail or
     cloning, in an environment that has a name: cartpole, pendulum,
@@ -135,6 +137,7 @@ def fit(
     """
     from irlax.cli import fitting
     from irlax.cli.describe import description
+    from irlax.estimators.base import Status
     from irlax.estimators.tabular.storage import check_target
 
     check_target(out)
@@ -145,12 +148,18 @@ def fit(
     chosen = Chosen(method, given, fitting.named(setting or []), names, key)
     tabular = {"features": features, "feature_names": feature_names, "reward": reward}
     tabular |= {"held_out": held_out, "resume": resume}
-    if method in fitting.ACTING:
-        result = _acting(chosen, mdp, demos, out, refused=tabular)
-    else:
-        result = _tabular(chosen, mdp, demos, out, **tabular)
+    interrupt = Interrupt()
+    try:
+        with interrupt:
+            if method in fitting.ACTING:
+                result = _acting(chosen, mdp, demos, out, interrupt, refused=tabular)
+            else:
+                result = _tabular(chosen, mdp, demos, out, interrupt, **tabular)
+    except KeyboardInterrupt:
+        print("irlax: interrupted; nothing was written.", file=sys.stderr)
+        raise typer.Exit(interrupt.exit_code) from None
     emit(result.summary(), description(result), as_json=as_json)
-    raise typer.Exit(fitting.exit_code(result))
+    raise typer.Exit(interrupt.exit_code if result.status is Status.INTERRUPTED else int(not result.converged))
 
 
 class Chosen(NamedTuple):
@@ -169,6 +178,7 @@ def _tabular(
     mdp: str,
     demos: Path,
     out: Path,
+    interrupt: Interrupt,
     *,
     features: Path | None,
     feature_names: str | None,
@@ -187,19 +197,20 @@ def _tabular(
     earlier = fitting.earlier(out, estimator, problem) if resume else None
     if earlier is not None and earlier.converged:
         return earlier
-    result = fitting.run(estimator, problem, key=chosen.key, earlier=earlier)
+    result = fitting.run(estimator, problem, interrupt, key=chosen.key, earlier=earlier)
     file = problem.file
     save_fit(result, out, layout=file.layout, state_names=file.state_names, action_names=file.action_names)
     return result
 
 
-def _acting(chosen: Chosen, env: str, demos: Path, out: Path, *, refused: dict[str, Any]) -> Any:
+def _acting(chosen: Chosen, env: str, demos: Path, out: Path, interrupt: Interrupt, *, refused: dict[str, Any]) -> Any:
     """A fit in an environment that can only be acted in, written to `out`."""
     from irlax.cli import fitting, sampling
 
     sampling.refuse(refused, chosen.method)
     of_env = fitting.of_environment(chosen.settings)
     estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
-    result = sampling.run(estimator, sampling.read(env, demos, estimator, of_env, chosen.columns), key=chosen.key)
+    task = sampling.read(env, demos, estimator, of_env, chosen.columns)
+    result = sampling.run(estimator, task, interrupt, key=chosen.key)
     result.save(out)
     return result

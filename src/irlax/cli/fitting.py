@@ -143,16 +143,15 @@ def earlier(path: Path, estimator: Any, problem: Problem) -> TabularFit:
     return fit
 
 
-def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | None) -> TabularFit:
-    """Fit; on Ctrl-C, the best iterate so far, marked unfinished. KeyboardInterrupt if there is none yet."""
+def run(estimator: Any, problem: Problem, interrupt: Interrupt, *, key: int, earlier: TabularFit | None) -> TabularFit:
+    """Fit; when interrupted, the best iterate so far, marked unfinished. KeyboardInterrupt if there is none yet."""
     began = time.perf_counter()
     reward = problem.reward if earlier is None else earlier.reward
     estimator, extras = _with_l2(estimator, problem, earlier)
-    interrupt = Interrupt()
     best = Best(interrupt)
     try:
         # Features of 1e200 overflow; what comes of it is judged by the result.
-        with interrupt, np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
             fit = _fitted(estimator, problem, reward, key=key, callback=best)
         history = fit.history
     except KeyboardInterrupt:
@@ -169,13 +168,6 @@ def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | Non
         )
         history = History(loss, gradient)
     return dataclasses.replace(fit, history=history, seconds=seconds, extras=(*extras, *fit.extras))
-
-
-def exit_code(fit: Any) -> int:
-    """0 for success, 130 for an interruption, as shells have it, 1 for any other end."""
-    if fit.status is Status.INTERRUPTED:
-        return 130
-    return 0 if fit.converged else 1
 
 
 class Best:
@@ -257,7 +249,6 @@ def _fitted(estimator: Any, problem: Problem, reward: AbstractReward, *, key: in
 def _interrupted(estimator: Any, problem: Problem, reward: AbstractReward, best: Best) -> TabularFit:
     """The fit of the best iterate: no step is taken from it."""
     if best.iterate is None:
-        print("irlax: interrupted before the first step; nothing was written.", file=sys.stderr)
         raise KeyboardInterrupt
     print(
         f"irlax: interrupted after step {best.iterate.step}. The best iterate is kept; --resume goes on from it.",
