@@ -85,7 +85,9 @@ def fit(
     held_out: Annotated[
         Path | None, option("--held-out", text="Demonstrations to score, not to learn from.", panel=DATA)
     ] = None,
-    resume: Annotated[bool, option("--resume", text="Go on from the unfinished fit in --out.", panel=RESULT)] = False,
+    resume: Annotated[
+        bool, option("--resume", text="Go on from the fit of the same problem in --out.", panel=RESULT)
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn a reward from demonstrations, print its summary, write it to a folder.
@@ -187,19 +189,25 @@ def _tabular(
     resume: bool,
 ) -> Any:
     """A fit where the dynamics are known, written to `out`."""
-    from irlax.cli import fitting, inputs
+    from irlax.cli import fitting, inputs, resuming
     from irlax.estimators.tabular.storage import save_fit
 
     estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
     problem = inputs.read(
         mdp, demos, held_out, names=chosen.columns, features=features, feature_names=feature_names, over=reward
     )
-    earlier = fitting.earlier(out, estimator, problem) if resume else None
-    if earlier is not None and earlier.converged:
-        return earlier
-    result = fitting.run(estimator, problem, interrupt, key=chosen.key, earlier=earlier)
+    asked = resuming.asked_of(estimator, chosen.key)
+    earlier = resuming.earlier(out, estimator, problem, asked) if resume else None
+    if earlier is not None and earlier.finished:
+        if problem.held_out is None:
+            return earlier.fit
+        result = resuming.scored(earlier.fit, problem.held_out)
+    else:
+        before = None if earlier is None else earlier.fit
+        result = fitting.run(estimator, problem, interrupt, key=chosen.key, earlier=before)
     file = problem.file
-    save_fit(result, out, layout=file.layout, state_names=file.state_names, action_names=file.action_names)
+    texts = {"layout": file.layout, "state_names": file.state_names, "action_names": file.action_names}
+    save_fit(result, out, asked=asked, **texts)
     return result
 
 
