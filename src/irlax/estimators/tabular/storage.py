@@ -1,7 +1,7 @@
 """Fits on disk: a folder of JSON and arrays, from which nothing is ever run.
 
 ==============  =====================================================================================
-``fit.json``    what was fitted, how, with which versions, how it ended, the rewards' descriptions, and what was asked
+``fit.json``    what was fitted, how, with which versions, how it ended, what was asked, the rewards
 ``arrays.npz``  the rewards' arrays, the history, the feature gap, posterior draws, given occupancies
 ``mdp.npz``     the MDP with the start distribution that was used (several: ``mdp0.npz``, ``mdp1.npz``, …)
 ``demos.npz``   the demonstrations, if the demonstrator was not a policy or an occupancy
