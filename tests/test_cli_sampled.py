@@ -1,6 +1,7 @@
 """The command line in environments: one tiny fit, shown, reported, interrupted; and what is refused."""
 
 import json
+import signal
 from pathlib import Path
 
 import jax.random as jr
@@ -73,16 +74,17 @@ def test_report_has_curves_returns_and_the_reward(run, tmp_path):
     assert text.count("<figure>") == 3 and "learner.discount" in text
 
 
-def test_an_interrupt_leaves_the_fit_so_far(files, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_the_fit_so_far(sent, code, files, tmp_path, monkeypatch):
     class Pressed(sampling.Interrupt):
         def __init__(self):
             super().__init__()
-            self.asked = True
+            self.asked = sent
 
-    monkeypatch.setattr(sampling, "Interrupt", Pressed)
+    monkeypatch.setattr("irlax.cli.fit.Interrupt", Pressed)
     end = irlax(*tiny_fit(files, tmp_path / "run"))
     fit = ix.load(tmp_path / "run")
-    assert end.code == 130 and "interrupted" in end.err and "Traceback" not in end.err
+    assert end.code == code and "interrupted" in end.err and "Traceback" not in end.err
     assert fit.status is ix.Status.INTERRUPTED and fit.iterations == 1
 
 

@@ -124,8 +124,9 @@ def test_bad_input_is_refused_before_any_work(name, as_a_user):
         ("TwoStepIRL", ix.TwoStepIRL(iterations=None, max_steps=1)),
     ],
 )
-def test_an_unfinished_fit_is_never_silent(name, estimator):
-    with pytest.warns(ix.UnfinishedWarning):
+def test_an_unfinished_fit_is_never_silent_and_says_where_it_was_asked_for(name, estimator):
+    with pytest.warns(ix.UnfinishedWarning) as said:
         found = estimator.fit(MDP, REWARD, DEMOS)
     assert not found.converged
+    assert [warning.filename for warning in said] == [__file__]
     assert found.method == name

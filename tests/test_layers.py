@@ -10,10 +10,12 @@ import irlax
 
 ROOT = Path(irlax.__file__).parent
 ORDER = [
+    "startup",
     "version",
     "typing",
     "precision",
     "checks",
+    "user_warnings",
     "progress",
     "storage",
     "records",

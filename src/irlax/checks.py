@@ -11,6 +11,9 @@ import numpy as np
 from irlax.precision import is_traced
 
 _SHOWN = 5
+#: What to do about numbers that do not sum to 1: about any, and about those that may be counts of transitions.
+DIVIDE = "Divide it by its sum first."
+COUNTS = "If it holds counts, use `MDP.from_counts`; else divide by the sum over next states first."
 
 
 def some(items: Sequence[Any] | np.ndarray) -> str:
@@ -75,23 +78,26 @@ def finite(name: str, array: Any) -> None:
         raise ValueError(f"`{name}` must be finite, but {where}.")
 
 
-def probabilities(name: str, values: Any, where: np.ndarray | None = None) -> Any:
+def probabilities(name: str, values: Any, where: np.ndarray | None = None, *, advice: str = DIVIDE) -> Any:
     """`values` as float64 whose rows along the last axis sum to 1 wherever `where` (the leading axes) is true.
 
-    Rows that came in single precision may be off by its rounding, and are divided by their sums.
+    Rows that came in single precision may be off by its rounding, and are divided by their sums. `advice` is what to do
+    about others.
     """
     array = as_floats(name, values)
     if is_traced(array):
         return array
     single = getattr(values, "dtype", np.float64) in (np.float32, np.float16)
-    distribution(name, array, where, tolerance=1e-5 if single else 1e-8)
+    distribution(name, array, where, tolerance=1e-5 if single else 1e-8, advice=advice)
     if not single:
         return array
     total = array.sum(axis=-1, keepdims=True)
     return np.divide(array, total, where=total > 0, out=array.copy())
 
 
-def distribution(name: str, array: Any, where: np.ndarray | None = None, tolerance: float = 1e-8) -> None:
+def distribution(
+    name: str, array: Any, where: np.ndarray | None = None, *, tolerance: float = 1e-8, advice: str = DIVIDE
+) -> None:
     """Rows along the last axis are probabilities, wherever `where` (the leading axes) is true."""
     if is_traced(array):
         return
@@ -109,8 +115,7 @@ def distribution(name: str, array: Any, where: np.ndarray | None = None, toleran
     if wrong.any():
         which = f" in rows {places(np.atleast_1d(wrong))}" if wrong.ndim else ""
         raise ValueError(
-            f"`{name}` must sum to 1 along its last axis, but is off by up to {off[wrong].max():.3g}{which}. "
-            f"If it holds counts, use `MDP.from_counts`, or divide by the sum first."
+            f"`{name}` must sum to 1 along its last axis, but is off by up to {off[wrong].max():.3g}{which}. {advice}"
         )
 
 

@@ -70,7 +70,9 @@ class Table(eqx.Module):
         caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
         head = f"<thead><tr>{heads}</tr></thead>" if any(self.columns) else ""
         notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in self.notes)
-        return f'<div class="table"><table>{caption}{head}<tbody>{body}</tbody></table></div>{notes}'
+        # Reached with the tab key, so that a wide table can be scrolled with the arrow keys.
+        box = f'<div class="table" role="group" aria-label="{html.escape(self.title or "table")}" tabindex="0">'
+        return f"{box}<table>{caption}{head}<tbody>{body}</tbody></table></div>{notes}"
 
     def _cells(self) -> list[list[str]]:
         return [[show(cell) for cell in row] for row in self.rows]

@@ -53,6 +53,33 @@ def test_the_policy_stays_along_the_null_space_and_moves_along_the_rest(kind, ov
     assert str(found.summary())
 
 
+def test_a_fits_summary_names_few_hidden_directions_and_counts_many():
+    env = ix.envs.Gridworld.open(3, 3, bump="unavailable")
+    checkerboard = np.where(np.indices((3, 3)).sum(axis=0).ravel() % 2, -1.0, 1.0)
+    # Every move changes the colour, so c(s) = (f(s) − γf(s'))/(1 + γ) for f = c: a potential.
+    features = np.stack([checkerboard, np.arange(9.0) ** 2, 1 + 0 * checkerboard], axis=1)
+    reward = ix.LinearReward(features, names=["colour", "size", "all"])
+    plan = ix.soft_plan(env.mdp, np.zeros(9))
+    line = ix.identify(env.mdp, reward, plan).line()
+    assert line == "1 of 3 dimensions; not identified: all (constant), colour (potential)"
+    bumping = ix.envs.Gridworld.open(3, 3).mdp
+    many = ix.identify(bumping, ix.TabularReward("sa"), ix.soft_plan(bumping, np.zeros(9)))
+    # A potential for each of 9 states.
+    assert many.line() == "27 of 36 dimensions; not identified: 1 constant, 8 potential"
+
+
+def test_a_summary_says_what_is_identified_or_how_to_learn_it_however_large_the_problem(monkeypatch):
+    ring = np.arange(600)
+    successors = np.stack([ring, (ring + 1) % 600], axis=1)[..., None]
+    mdp = ix.MDP.from_successors(successors, np.ones(successors.shape), np.ones(600) / 600, discount=0.9, horizon=2)
+    features = np.stack([np.cos(ring), np.ones(600)], axis=1)
+    fit = ix.MCEIRL().fit(mdp, ix.LinearReward(features, names=["wave", "all"]), ix.soft_plan(mdp, np.cos(ring)))
+    assert dict(fit.summary().tables[-1].rows)["identified"] == "1 of 2 dimensions; not identified: all (constant)"
+    monkeypatch.setattr("irlax.estimators.tabular.fit.AFFORDABLE", 0)
+    said = dict(fit.summary().tables[-1].rows)["identified"]
+    assert "not computed" in said and "fit.identification()" in said
+
+
 def test_a_state_only_reward_on_a_checkerboard_hides_a_constant_and_a_potential():
     env = ix.envs.Gridworld.open(3, 4, bump="unavailable")
     found = ix.identify(env.mdp, ix.TabularReward("s"), ix.soft_plan(env.mdp, env.reward))

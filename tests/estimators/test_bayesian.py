@@ -112,10 +112,11 @@ def test_the_key_decides_the_draws(fit, demos):
 
 def test_chains_that_do_not_mix_are_reported(demos, monkeypatch):
     monkeypatch.setattr(chains, "LARGEST_R_HAT", 0.9)
-    with pytest.warns(UnfinishedWarning, match="r-hat is 1.0"):
+    with pytest.warns(UnfinishedWarning, match="r-hat is 1.0") as said:
         fit = SHORT.fit(as_mdp(ENDLESS), ix.LinearReward(ONE_FEATURE), demos, key=jax.random.key(0))
     assert fit.status is Status.STALLED
     assert not fit.converged
+    assert said[0].filename == __file__
 
 
 def test_predictive_policy_is_the_mean_over_draws(fit):

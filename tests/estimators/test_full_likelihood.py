@@ -1,6 +1,7 @@
 """The joint likelihood of choices and transitions against literal differences of fresh plans."""
 
 import functools
+import importlib
 
 import equinox as eqx
 import jax
@@ -85,6 +86,16 @@ def test_the_joint_maximum_has_no_slope_left():
         best = literal(full.estimates).sum()
         assert best > literal(np.concatenate([fit.reward.weights, PSI])).sum() + 0.01
     np.testing.assert_allclose(full.log_likelihood, best, rtol=1e-10)
+
+
+def test_a_maximum_that_is_not_reached_is_reported_where_it_was_asked_for(monkeypatch):
+    _, fit = panel()
+    # The package has a function of the module's name.
+    module = importlib.import_module("irlax.estimators.tabular.full_likelihood")
+    monkeypatch.setattr(module, "Newton", functools.partial(ix.Newton, max_steps=0))
+    with pytest.warns(ix.UnfinishedWarning, match="two-step estimates") as said:
+        ix.full_likelihood(fit, ix.Nature(PSI, Moves()), maximise=True)
+    assert [warning.filename for warning in said] == [__file__]
 
 
 def test_a_table_as_economists_read_it():

@@ -117,7 +117,7 @@ def test_what_is_not_identified_has_no_standard_error():
     errors = fit.standard_errors()
     assert np.isnan(errors[[0, 2]]).all()
     assert np.isfinite(errors[1])
-    assert "not identified" in str(fit.summary())
+    assert "2 of 3 dimensions; not identified: θ0 − θ2 (no effect)" in str(fit.summary())
 
 
 def test_likelihood_ratio_of_nested_rewards():

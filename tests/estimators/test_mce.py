@@ -1,6 +1,7 @@
 """MCE IRL: what it recovers, what it equals, and when it says that it cannot."""
 
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -440,7 +441,11 @@ def test_cross_validation_prefers_a_penalty_when_data_are_few():
     mdp, features = small_mdp(4, seed=21), random_features("sa", num=15, seed=21)
     truth = np.zeros(15)
     demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ truth), num=10, key=jax.random.key(0))
+    began = time.perf_counter()
     fit = ix.MCEIRL(objective="likelihood", l2="cv").fit(mdp, ix.LinearReward(features), demos)
+    elapsed = time.perf_counter() - began
+    # Choosing the penalty is part of the call, and most of its time.
+    assert 0.9 * elapsed < fit.seconds < elapsed
     chosen = {extra.name: extra.value for extra in fit.extras}["l2 by cross-validation"]
     assert chosen >= 0.1
     assert "l2 by cross-validation" in str(fit.summary())

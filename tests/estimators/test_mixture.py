@@ -43,6 +43,13 @@ def fit(panel):
     )
 
 
+def test_a_fit_that_is_cut_short_says_so_where_it_was_asked_for(panel):
+    short = ix.MixtureIRL(num_types=2, num_starts=1, max_steps=1)
+    with pytest.warns(ix.UnfinishedWarning) as said:
+        assert not short.fit(MDP, REWARD, panel[1], key=jax.random.key(0)).converged
+    assert [warning.filename for warning in said] == [__file__]
+
+
 def literal_log_likelihoods(demos, theta):
     """Of each individual under one type, from the plan."""
     log_policy = ix.soft_plan(MDP, FEATURES @ theta).log_policy[demos.states, demos.actions]

@@ -102,6 +102,18 @@ def test_replace_refuses_what_it_does_not_know():
 # Rows that are not probabilities.
 
 
+@pytest.mark.parametrize(
+    ("transitions", "initial", "advice"),
+    [
+        (7 * P, INITIAL, "`transitions` .* `MDP.from_counts`"),
+        (P, 7 * INITIAL, "`initial` (?!.*from_counts).* Divide it by its sum first."),
+    ],
+)
+def test_the_advice_about_rows_off_one_fits_what_they_are(transitions, initial, advice):
+    with pytest.raises(ValueError, match=advice):
+        MDP.from_dense(transitions, initial, discount=0.9)
+
+
 def test_rows_off_one_are_named_with_how_far():
     transitions = spoiled(((1, 0, 2), P[1, 0, 2] + 0.125), ((2, 1, 0), P[2, 1, 0] + 0.25))
     with refuses("`transitions` must sum to 1 along its last axis, but is off by up to 0.25 in rows (1, 0), (2, 1)."):

@@ -107,11 +107,12 @@ def test_large_rewards_are_no_obstacle(model, size):
 
 def test_a_tolerance_below_the_rounding_floor_is_not_claimed():
     problem, reward = bus_engine(0.9999)
-    with pytest.warns(UserWarning, match="Values are certified to ±.* only, not to the ±.* asked for"):
+    with pytest.warns(UserWarning, match="Values are certified to ±.* only, not to the ±.* asked for") as said:
         plan = soft_plan(as_mdp(problem), reward, tol=1e-15)
     reference, doubt = oracles.soft_fixed_point_in_long_double(problem, reward)
     assert np.abs(plan.value - reference).max() <= plan.error_bound + doubt
     assert plan.error_bound > 1e-15 * scale(plan.value)
+    assert said[0].filename == __file__
 
 
 def test_finite_horizons_are_exact():

@@ -171,7 +171,8 @@ def test_policies_of_another_shape_are_refused(function):
 
 def test_policies_that_are_no_probabilities_are_refused():
     mdp, policy = as_mdp(random_problem(0)), np.full((S, A), 0.5)
-    with refuses("`policy` must sum to 1 along its last axis, but is off by up to 0.5 in rows 1."):
+    advice = "Divide it by its sum over the actions of each state first."
+    with refuses(f"`policy` must sum to 1 along its last axis, but is off by up to 0.5 in rows 1. {advice}"):
         occupancy(mdp, policy + np.array([[0, 0], [0.5, 0], [0, 0]]))
     with refuses("`policy` must not be negative, but is at (1, 0)"):
         occupancy(mdp, policy + np.array([[0, 0], [-1, 1], [0, 0]]))

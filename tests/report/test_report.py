@@ -154,7 +154,7 @@ def test_large_problems_show_the_states_that_matter(tmp_path):
     scene = Scene.of(fit, MDPFile(mdp), 0)
     assert {150, 151, 152} <= set(scene.shown) and len(scene.shown) == 30
     text = " ".join(page_of(tmp_path, fit).text)
-    assert "170 are not" in text and "r(0)" not in text
+    assert "170 are not" in text and "r(199)" not in text
 
 
 def test_large_grids_have_colours_for_arrows(tmp_path):

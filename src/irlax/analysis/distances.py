@@ -133,5 +133,5 @@ def _coverage(mdp: MDP, transitions: Any) -> Float[Array, "S A S"]:
         return jnp.full(full, 1 / np.prod(full))
     weight = checks.as_floats("transitions", transitions)
     checks.has_shape("transitions", weight, full, "(S, A, S')")
-    checks.distribution("transitions", weight.reshape(1, -1))
+    checks.distribution("transitions", weight.ravel(), advice="Divide it by the sum of all its entries first.")
     return jnp.asarray(weight)

@@ -9,7 +9,6 @@ Three kinds of direction are told apart: those that change no expected reward at
 dependence on s' that averages out, spare weights of a network), the constant reward, and other potentials.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,13 +23,14 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from irlax.demos import Demonstrations
 from irlax.mdp import MDP
 from irlax.planning.backup import SoftBackup
-from irlax.planning.chain import Chain
+from irlax.planning.chain import DENSE_LIMIT, Chain
 from irlax.planning.plan import Plan, action_major_policy, plan_with
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Bool, Float
+from irlax.user_warnings import warn_user
 
 #: Singular values below this share of the largest are zero, but for rounding.
 RANK_TOLERANCE = 1e-9
@@ -40,6 +40,8 @@ LARGE = 2500
 MOST_NULL = 20
 #: A direction that the summary writes out has at most this many parameters in it.
 SHOWN = 8
+#: One line writes out as many directions, if each has so few parameters in it; of others it gives the numbers.
+FEW = 2
 
 
 class Identification(eqx.Module):
@@ -88,16 +90,23 @@ class Identification(eqx.Module):
         return scipy.linalg.null_space(self.null_basis).T
 
     def line(self) -> str:
-        """One line for a fit's summary."""
+        """One line for a fit's summary: the directions that are hidden, or how many there are of each kind."""
         total = len(self.names)
         if not self.null_dim:
             said = f"all {total} parameters"
         else:
-            counts = [f"{self.kinds.count(kind)} {kind}" for kind in dict.fromkeys(self.kinds)]
-            said = f"{self.rank} of {total} dimensions; not identified: {', '.join(counts)}"
+            said = f"{self.rank} of {total} dimensions; not identified: {', '.join(self._hidden())}"
         if self.unseen_basis is not None and len(self.unseen_basis):
             said += f"; these data leave open {len(self.unseen_basis)} more"
+            if len(self.unseen_basis) <= FEW and _most_parameters(self.unseen_basis) <= SHOWN:
+                said += f": {', '.join(spelt(row, self.names) for row in self.unseen_basis)}"
         return said
+
+    def _hidden(self) -> list[str]:
+        if self.null_dim > FEW or _most_parameters(self.null_basis) > SHOWN:
+            return [f"{self.kinds.count(kind)} {kind}" for kind in dict.fromkeys(self.kinds)]
+        rows = zip(self.kinds, self.null_basis, strict=True)
+        return [f"{spelt(row, self.names)} ({kind})" for kind, row in rows]
 
     def summary(self) -> Summary:
         """What is identified, and a readable basis of what is not."""
@@ -146,6 +155,19 @@ def identify(mdp: MDP, reward: AbstractReward, plan: Plan, *, demos: Demonstrati
     rewards = np.moveaxis(slopes, -1, 0).reshape(bound.num_parameters, -1)
     basis, kinds = _readable(null, rewards, mdp)
     return Identification(basis, kinds, singular, tuple(bound.parameter_names()), bound.is_linear, unseen)
+
+
+def cost_of_identifying(mdp: MDP, num_parameters: int) -> float:
+    """About how many multiplications `identify` takes with demonstrations; inf where it goes by products alone.
+
+    For each number of the map, [T, S, A, K]: its making, and its share in the triangle; then two decompositions of the
+    triangle. An endless problem takes one step with a factorisation, or the products of a Krylov solve.
+    """
+    if num_parameters > LARGE:
+        return np.inf
+    endless = 1 if mdp.num_states <= DENSE_LIMIT else 50
+    entries = (mdp.horizon or endless) * mdp.dynamics.num_rows * mdp.dynamics.width * num_parameters
+    return entries * (150.0 + num_parameters) + 20.0 * num_parameters**3
 
 
 def _jacobian(folded: Any, parameters: Any) -> Float[Array, "A R K"]:
@@ -270,7 +292,7 @@ def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: D
         for row in paid
     )
     if demos is not None:
-        warnings.warn("With this many parameters, what the data leave open is not computed.", stacklevel=3)
+        warn_user("With this many parameters, what the data leave open is not computed.")
     seen = [value for value in smallest if value > RANK_TOLERANCE * max(largest, 1.0)]
     singular = np.sqrt([largest, *seen])
     return Identification(null, kinds, singular, tuple(reward.parameter_names()), reward.is_linear)
@@ -322,9 +344,16 @@ def _constant_in(active: np.ndarray, rewards: np.ndarray, mdp: MDP) -> np.ndarra
     return direction / np.linalg.norm(direction)
 
 
+def _most_parameters(directions: np.ndarray) -> int:
+    """How many parameters the direction moves that moves most of them."""
+    sizes = np.abs(directions)
+    return int((sizes > 1e-6 * sizes.max(axis=1, keepdims=True)).sum(axis=1).max())
+
+
 def spelt(direction: np.ndarray, names: Sequence[str]) -> str:
     """A direction as a sum of named parameters, largest first, scaled to a leading 1."""
-    order = np.argsort(-np.abs(direction))
+    # Of equal sizes, which rounding makes a little unequal, the first parameter leads.
+    order = np.argsort(-np.round(np.abs(direction) / np.abs(direction).max(), 6), kind="stable")
     lead = direction[order[0]]
     parts = []
     for k in order[:SHOWN]:
@@ -334,6 +363,6 @@ def spelt(direction: np.ndarray, names: Sequence[str]) -> str:
         sign = "−" if share < 0 else "+"
         size = "" if abs(abs(share) - 1) < 1e-6 else f"{abs(share):.3g}·"
         parts.append(f"{sign} {size}{names[k]}")
-    more = int((np.abs(direction) > 1e-6 * abs(lead)).sum()) - len(parts)
+    more = _most_parameters(direction[None]) - len(parts)
     text = " ".join(parts).removeprefix("+ ")
     return text if more <= 0 else f"{text} and {more} more"

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import jax
 import typer
 
+from irlax import startup
 from irlax.cli import demo as demo_command
 from irlax.cli import diagnose as diagnose_command
 from irlax.cli import doctor as doctor_command
@@ -62,7 +63,7 @@ def root(
     1    an answer that is not good: a fit without success (it is written, and
          says why), a published line that fails, a check that fails
     2    a mistake in the input, or data that are not there: nothing was written
-    130  interrupted
+    130  interrupted by Ctrl-C; 143 by SIGTERM
     """
     if version:
         print(__version__)
@@ -71,6 +72,7 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a user's mistake ends in one line, not in a traceback."""
+    startup.finished()
     try:
         with _warnings_as_lines():
             given = list(sys.argv[1:] if arguments is None else arguments)

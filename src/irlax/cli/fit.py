@@ -1,10 +1,12 @@
 """`irlax fit`: from files, or an environment, to a fit on disk."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from irlax.cli.interrupts import Interrupt
 from irlax.cli.options import (
     DATA,
     METHOD,
@@ -83,7 +85,9 @@ def fit(
     held_out: Annotated[
         Path | None, option("--held-out", text="Demonstrations to score, not to learn from.", panel=DATA)
     ] = None,
-    resume: Annotated[bool, option("--resume", text="Go on from the unfinished fit in --out.", panel=RESULT)] = False,
+    resume: Annotated[
+        bool, option("--resume", text="Go on from the fit of the same problem in --out.", panel=RESULT)
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn a reward from demonstrations, print its summary, write it to a folder.
@@ -94,8 +98,8 @@ def fit(
 
     Where the dynamics are known, as an MDP in a file: --method mce, maxent,
     apprenticeship, bayesian or two-step, with --features or --reward. Ctrl-C
-    leaves the best iterate so far in --out, marked unfinished; the same
-    command with --resume goes on from it.
+    (or SIGTERM) leaves the best iterate so far in --out, marked unfinished;
+    the same command with --resume goes on from it.
 
     Where one can only act: --method airl, sampled-mce, gcl, gan-gcl, gail or
     cloning, in an environment that has a name: cartpole, pendulum,
@@ -135,6 +139,7 @@ def fit(
     """
     from irlax.cli import fitting
     from irlax.cli.describe import description
+    from irlax.estimators.base import Status
     from irlax.estimators.tabular.storage import check_target
 
     check_target(out)
@@ -145,12 +150,18 @@ def fit(
     chosen = Chosen(method, given, fitting.named(setting or []), names, key)
     tabular = {"features": features, "feature_names": feature_names, "reward": reward}
     tabular |= {"held_out": held_out, "resume": resume}
-    if method in fitting.ACTING:
-        result = _acting(chosen, mdp, demos, out, refused=tabular)
-    else:
-        result = _tabular(chosen, mdp, demos, out, **tabular)
+    interrupt = Interrupt()
+    try:
+        with interrupt:
+            if method in fitting.ACTING:
+                result = _acting(chosen, mdp, demos, out, interrupt, refused=tabular)
+            else:
+                result = _tabular(chosen, mdp, demos, out, interrupt, **tabular)
+    except KeyboardInterrupt:
+        print("irlax: interrupted; nothing was written.", file=sys.stderr)
+        raise typer.Exit(interrupt.exit_code) from None
     emit(result.summary(), description(result), as_json=as_json)
-    raise typer.Exit(fitting.exit_code(result))
+    raise typer.Exit(interrupt.exit_code if result.status is Status.INTERRUPTED else int(not result.converged))
 
 
 class Chosen(NamedTuple):
@@ -169,6 +180,7 @@ def _tabular(
     mdp: str,
     demos: Path,
     out: Path,
+    interrupt: Interrupt,
     *,
     features: Path | None,
     feature_names: str | None,
@@ -177,29 +189,36 @@ def _tabular(
     resume: bool,
 ) -> Any:
     """A fit where the dynamics are known, written to `out`."""
-    from irlax.cli import fitting, inputs
+    from irlax.cli import fitting, inputs, resuming
     from irlax.estimators.tabular.storage import save_fit
 
     estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
     problem = inputs.read(
         mdp, demos, held_out, names=chosen.columns, features=features, feature_names=feature_names, over=reward
     )
-    earlier = fitting.earlier(out, estimator, problem) if resume else None
-    if earlier is not None and earlier.converged:
-        return earlier
-    result = fitting.run(estimator, problem, key=chosen.key, earlier=earlier)
+    asked = resuming.asked_of(estimator, chosen.key)
+    earlier = resuming.earlier(out, estimator, problem, asked) if resume else None
+    if earlier is not None and earlier.finished:
+        if problem.held_out is None:
+            return earlier.fit
+        result = resuming.scored(earlier.fit, problem.held_out)
+    else:
+        before = None if earlier is None else earlier.fit
+        result = fitting.run(estimator, problem, interrupt, key=chosen.key, earlier=before)
     file = problem.file
-    save_fit(result, out, layout=file.layout, state_names=file.state_names, action_names=file.action_names)
+    texts = {"layout": file.layout, "state_names": file.state_names, "action_names": file.action_names}
+    save_fit(result, out, asked=asked, **texts)
     return result
 
 
-def _acting(chosen: Chosen, env: str, demos: Path, out: Path, *, refused: dict[str, Any]) -> Any:
+def _acting(chosen: Chosen, env: str, demos: Path, out: Path, interrupt: Interrupt, *, refused: dict[str, Any]) -> Any:
     """A fit in an environment that can only be acted in, written to `out`."""
     from irlax.cli import fitting, sampling
 
     sampling.refuse(refused, chosen.method)
     of_env = fitting.of_environment(chosen.settings)
     estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
-    result = sampling.run(estimator, sampling.read(env, demos, estimator, of_env, chosen.columns), key=chosen.key)
+    task = sampling.read(env, demos, estimator, of_env, chosen.columns)
+    result = sampling.run(estimator, task, interrupt, key=chosen.key)
     result.save(out)
     return result

@@ -9,7 +9,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +18,7 @@ import numpy as np
 from irlax import rl
 from irlax.cli.inputs import Problem
 from irlax.cli.interrupts import Interrupt
+from irlax.cli.resuming import CHOSEN
 from irlax.estimators.base import Status
 from irlax.estimators.tabular.cross_validation import chosen_l2
 from irlax.estimators.tabular.fit import Extra, History, TabularFit
@@ -26,7 +26,6 @@ from irlax.estimators.tabular.fitting import matched
 from irlax.estimators.tabular.mce import MCEIRL
 from irlax.estimators.tabular.problem import Flattening
 from irlax.estimators.tabular.solvers import SOLVERS, Iterate, Newton
-from irlax.estimators.tabular.storage import load_fit
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 
@@ -46,7 +45,6 @@ METHODS = {
 }
 #: Those that act in an environment, because they do not know its dynamics.
 ACTING = tuple(name for name, (module, _) in METHODS.items() if module.startswith("sampled."))
-_CHOSEN = "l2 by cross-validation"
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -123,36 +121,15 @@ def _learner(kind: Any, settings: Mapping[str, str]) -> _Part:
     return _Part("learner", "its learner", build, names, chosen="learner" in settings)
 
 
-def earlier(path: Path, estimator: Any, problem: Problem) -> TabularFit:
-    """The fit to go on from, if it is one of the same problem."""
-    if not path.exists():
-        raise ValueError(f"There is no fit at {path} to go on from. Leave out --resume to begin one.")
-    fit = load_fit(path)
-    advice = "Leave out --resume to begin anew."
-    if fit.method != type(estimator).__name__:
-        raise ValueError(f"The fit at {path} was made by {fit.method}, not by {type(estimator).__name__}. {advice}")
-    with scope():
-        (reward,), (expert,) = matched(problem.mdp, problem.reward, problem.demos, None, estimator.start)
-    if len(fit.experts) != 1 or not _same(expert, fit.experts[0]):
-        raise ValueError(f"The fit at {path} was made from another MDP, start or demonstrations. {advice}")
-    alike = type(reward) is type(fit.reward) and reward.parameter_names() == fit.reward.parameter_names()
-    if not alike or not _same(reward.with_parameters(fit.reward.parameters), fit.reward):
-        raise ValueError(f"The fit at {path} was made with other features. {advice}")
-    if fit.converged:
-        print(f"irlax: the fit at {path} is finished already.", file=sys.stderr)
-    return fit
-
-
-def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | None) -> TabularFit:
-    """Fit; on Ctrl-C, the best iterate so far, marked unfinished. KeyboardInterrupt if there is none yet."""
+def run(estimator: Any, problem: Problem, interrupt: Interrupt, *, key: int, earlier: TabularFit | None) -> TabularFit:
+    """Fit; when interrupted, the best iterate so far, marked unfinished. KeyboardInterrupt if there is none yet."""
     began = time.perf_counter()
     reward = problem.reward if earlier is None else earlier.reward
     estimator, extras = _with_l2(estimator, problem, earlier)
-    interrupt = Interrupt()
     best = Best(interrupt)
     try:
         # Features of 1e200 overflow; what comes of it is judged by the result.
-        with interrupt, np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
             fit = _fitted(estimator, problem, reward, key=key, callback=best)
         history = fit.history
     except KeyboardInterrupt:
@@ -169,13 +146,6 @@ def run(estimator: Any, problem: Problem, *, key: int, earlier: TabularFit | Non
         )
         history = History(loss, gradient)
     return dataclasses.replace(fit, history=history, seconds=seconds, extras=(*extras, *fit.extras))
-
-
-def exit_code(fit: Any) -> int:
-    """0 for success, 130 for an interruption, as shells have it, 1 for any other end."""
-    if fit.status is Status.INTERRUPTED:
-        return 130
-    return 0 if fit.converged else 1
 
 
 class Best:
@@ -223,23 +193,17 @@ def _parsed(text: str) -> Any:
     return _WORDS.get(text.lower(), text)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two trees hold the same arrays."""
-    leaves, others = jax.tree.leaves(one), jax.tree.leaves(other)
-    return len(leaves) == len(others) and all(map(np.array_equal, leaves, others))
-
-
 def _with_l2(estimator: Any, problem: Problem, earlier: TabularFit | None) -> tuple[Any, tuple[Extra, ...]]:
     """The estimator with its penalty chosen, where that was asked for; an interrupted fit has it chosen already."""
     if getattr(estimator, "l2", None) != "cv":
         return estimator, ()
     extras = () if earlier is None else earlier.extras
-    if not any(extra.name == _CHOSEN for extra in extras):
+    if not any(extra.name == CHOSEN for extra in extras):
         with scope():
             parts = matched(problem.mdp, problem.reward, problem.demos, None, estimator.start)
         best, score = chosen_l2(estimator, *parts)
-        extras = (Extra(_CHOSEN, best), Extra("held-out log likelihood a choice", score))
-    (l2,) = (extra.value for extra in extras if extra.name == _CHOSEN)
+        extras = (Extra(CHOSEN, best), Extra("held-out log likelihood a choice", score))
+    (l2,) = (extra.value for extra in extras if extra.name == CHOSEN)
     return dataclasses.replace(estimator, l2=l2), extras
 
 
@@ -257,7 +221,6 @@ def _fitted(estimator: Any, problem: Problem, reward: AbstractReward, *, key: in
 def _interrupted(estimator: Any, problem: Problem, reward: AbstractReward, best: Best) -> TabularFit:
     """The fit of the best iterate: no step is taken from it."""
     if best.iterate is None:
-        print("irlax: interrupted before the first step; nothing was written.", file=sys.stderr)
         raise KeyboardInterrupt
     print(
         f"irlax: interrupted after step {best.iterate.step}. The best iterate is kept; --resume goes on from it.",

@@ -1,37 +1,50 @@
-"""Ctrl-C during a fit: it ends at its next step, and what there is so far is kept."""
+"""Ctrl-C or SIGTERM during a fit: it ends at its next step, and what there is so far is kept."""
 
 import os
 import signal
 import threading
 from typing import Any
 
+#: Each signal that asks a process to end, what Python does about it by itself, and how a message calls it.
+_SIGNALS = {
+    signal.SIGINT: (signal.default_int_handler, "Ctrl-C"),
+    signal.SIGTERM: (signal.SIG_DFL, "SIGTERM"),
+}
+
 
 class Interrupt:
-    """Notes that Ctrl-C was pressed, for a fit to look at after each step.
+    """Notes that Ctrl-C was pressed, or SIGTERM sent, for a fit to look at after each step.
 
-    Pressed again, or while `kept` is still False because there is nothing to lose yet, it interrupts at once. (An
+    A second time, or while `kept` is still False because there is nothing to lose yet, it interrupts at once. (An
     interrupt raised anywhere, as Python does it, may leave JAX in disorder, or be swallowed by a finaliser.)
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        #: The signal that came, if one did.
+        self.asked: signal.Signals | None = None
         self.kept = False
-        self._before: Any = None
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupt":
-        # Where interrupts are ignored, as under nohup, or handled by a host, they stay so.
-        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if ours and threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._stop)
+        if threading.current_thread() is threading.main_thread():
+            for number, (default, _) in _SIGNALS.items():
+                # Where interrupts are ignored, as under nohup, or handled by a host, they stay so.
+                if signal.getsignal(number) is default:
+                    self._before[number] = signal.signal(number, self._stop)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
-    def _stop(self, *_: Any) -> None:
-        again, self.asked = self.asked, True
+    @property
+    def exit_code(self) -> int:
+        """128 and the signal's number, as shells have it: 130 or 143."""
+        return 128 + (self.asked or signal.SIGINT)
+
+    def _stop(self, number: int, _: Any) -> None:
+        again, self.asked = self.asked is not None, signal.Signals(number)
         if again or not self.kept:
             raise KeyboardInterrupt
         # Not `print`: this may happen in the middle of another one.
-        os.write(2, b"irlax: stopping after this step; Ctrl-C again stops at once.\n")
+        os.write(2, f"irlax: stopping after this step; {_SIGNALS[self.asked][1]} again stops at once.\n".encode())

@@ -1,7 +1,6 @@
 """How `irlax fit` fits where the dynamics are not known: in an environment that has a name."""
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,22 +56,17 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
     return Task(name, env, seen)
 
 
-def run(estimator: Any, task: Task, *, key: int) -> SampledFit:
-    """Fit; on Ctrl-C, the fit so far, marked unfinished. KeyboardInterrupt if there is none yet."""
-    interrupt, options = Interrupt(), {}
+def run(estimator: Any, task: Task, interrupt: Interrupt, *, key: int) -> SampledFit:
+    """Fit; when interrupted, the fit so far, marked unfinished. KeyboardInterrupt if there is none yet."""
+    options = {}
 
     def heard(_: dict[str, Any]) -> bool:
         interrupt.kept = True
-        return interrupt.asked
+        return interrupt.asked is not None
 
     if not isinstance(estimator, BehaviouralCloning):
         options["callback"] = heard
-    try:
-        with interrupt:
-            fit = estimator.fit(task.env, task.demos, key=jr.key(key), **options)
-    except KeyboardInterrupt:
-        print("irlax: interrupted before there was anything to keep; nothing was written.", file=sys.stderr)
-        raise
+    fit = estimator.fit(task.env, task.demos, key=jr.key(key), **options)
     return dataclasses.replace(fit, environment=task.name)
 
 

@@ -1,12 +1,12 @@
 """What every estimator's result promises."""
 
 import enum
-import warnings
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from irlax.rewards import AbstractReward
 from irlax.tables import Summary
+from irlax.user_warnings import warn_user
 
 
 class Status(enum.Enum):
@@ -86,4 +86,4 @@ class Fit(Protocol):
 def complain(status: Status, detail: str = "") -> None:
     """A warning for every end that is not a success: never silent."""
     if not status.success:
-        warnings.warn(f"The fit {status.value}. {detail}".strip(), UnfinishedWarning, stacklevel=4)
+        warn_user(f"The fit {status.value}. {detail}".strip(), UnfinishedWarning)

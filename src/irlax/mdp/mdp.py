@@ -68,7 +68,7 @@ class MDP(StaysOnDevice):
         if len(shape) != 3 or shape[0] != shape[2]:
             raise ValueError(f"`transitions` must have shape (S, A, S), but has {shape}.")
         available = _checked_available(available, shape[:2])
-        transitions = checks.probabilities("transitions", transitions, where=available)
+        transitions = checks.probabilities("transitions", transitions, where=available, advice=checks.COUNTS)
         if not is_traced(transitions):
             transitions = fill_unavailable(transitions, available)
         return _assembled(
@@ -96,7 +96,7 @@ class MDP(StaysOnDevice):
             raise ValueError(f"`probs` must have shape (S, A, B), but has {shape}.")
         checks.has_shape("successors", successors, shape, "(S, A, B), as `probs`")
         available = _checked_available(available, shape[:2])
-        probs = checks.probabilities("probs", probs, where=available)
+        probs = checks.probabilities("probs", probs, where=available, advice=checks.COUNTS)
         if not is_traced(successors):
             present = np.broadcast_to(True if available is None else available[..., None], shape)
             checks.in_range("successors", np.where(present, successors, 0), shape[0], "states")

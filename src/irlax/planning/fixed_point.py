@@ -10,7 +10,6 @@ with w the expected number of steps to the end: inside it a fixed point exists.
 """
 
 import functools
-import warnings
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -23,6 +22,7 @@ from irlax.planning.backup import AbstractBackup
 from irlax.planning.chain import DENSE_LIMIT, KRYLOV_TOLERANCE, Chain
 from irlax.precision import is_traced
 from irlax.typing import Array, Float, Int
+from irlax.user_warnings import warn_user
 
 Method = Literal["auto", "newton", "value-iteration"]
 METHODS = ("auto", "newton", "value-iteration")
@@ -223,8 +223,7 @@ def _complain(solution: Solution, backup: AbstractBackup, settings: Settings) ->
     value = np.asarray(solution.value)
     wanted = settings.tol * max(1.0, float(np.abs(value).max()))
     if bound > wanted:
-        warnings.warn(
+        warn_user(
             f"Values are certified to ±{bound:.2g} only, not to the ±{wanted:.2g} asked for: that is the rounding "
-            f"floor of so long-lived a problem, or the limit of {steps} steps.",
-            stacklevel=4,
+            f"floor of so long-lived a problem, or the limit of {steps} steps."
         )

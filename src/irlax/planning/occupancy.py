@@ -15,6 +15,8 @@ from irlax.planning.plan import Plan, action_major_policy, checked_reward, folde
 from irlax.precision import exact, is_traced
 from irlax.typing import Array, Float
 
+_OVER_ACTIONS = "Divide it by its sum over the actions of each state first."
+
 
 @exact
 def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
@@ -196,11 +198,11 @@ def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
 
 def _checked_probabilities(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     if mdp.dynamics.num_rows == mdp.num_states or is_traced(policy, mdp):
-        return checks.probabilities("policy", policy)
+        return checks.probabilities("policy", policy, advice=_OVER_ACTIONS)
     policy = checks.as_floats("policy", policy)
     by_row = policy.sum(axis=-1).reshape(-1, mdp.dynamics.num_rows)
     totals = np.stack([np.asarray(mdp.dynamics.spread(mdp.dynamics.added(row))) for row in by_row])
     # What a row lacks is what the other rows of its state hold.
     elsewhere = np.maximum(totals - by_row, 0).reshape(*policy.shape[:-1], 1)
-    checks.distribution("policy", np.concatenate([policy, elsewhere], axis=-1))
+    checks.distribution("policy", np.concatenate([policy, elsewhere], axis=-1), advice=_OVER_ACTIONS)
     return policy

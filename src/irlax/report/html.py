@@ -13,9 +13,11 @@ from irlax.tables import Table
 from irlax.version import __version__
 
 _STYLE = """
-:root { --ink: #1d2433; --soft: #5b6579; --line: #dfe3ea; --paper: #ffffff; --page: #f6f7f9; --accent: #0b6e99; }
+:root { --ink: #1d2433; --soft: #5b6579; --line: #dfe3ea; --paper: #ffffff; --page: #f6f7f9; --accent: #0b6e99;
+        --shade: #00000038; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e7eaf0; --soft: #a3adbf; --line: #343b4a; --paper: #1b202b; --page: #12151c; --accent: #6bb8dc; }
+  :root { --ink: #e7eaf0; --soft: #a3adbf; --line: #343b4a; --paper: #1b202b; --page: #12151c; --accent: #6bb8dc;
+          --shade: #000000c0; }
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
@@ -28,11 +30,17 @@ p { max-width: 44rem; } .lead { color: var(--soft); font-size: 1.05rem; }
 code { font: .92em ui-monospace, "SFMono-Regular", Menlo, monospace; }
 pre { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: .9rem 1rem;
       overflow-x: auto; }
-.table { overflow-x: auto; background: var(--paper); border: 1px solid var(--line); border-radius: 8px;
-         padding: .5rem .9rem; margin: 1rem 0; }
+/* A shade on the side where a wide table goes on, as scroll bars may be hidden: covers that move with the table hide it
+   at the table's ends. */
+.table { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; padding: .5rem .9rem; margin: 1rem 0;
+         background: linear-gradient(to right, var(--paper) 50%, transparent) left / 3rem 100% no-repeat local,
+                     linear-gradient(to left, var(--paper) 50%, transparent) right / 3rem 100% no-repeat local,
+                     linear-gradient(to right, var(--shade), transparent) left / 1rem 100% no-repeat,
+                     linear-gradient(to left, var(--shade), transparent) right / 1rem 100% no-repeat,
+                     var(--paper); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; min-width: 50%; }
 caption { text-align: left; color: var(--soft); padding: .3rem 0; }
-th, td { padding: .3rem .9rem .3rem 0; text-align: right; white-space: nowrap; }
+th, td { padding: .3rem .9rem .3rem 0; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 th { font-weight: 600; color: var(--soft); border-bottom: 1px solid var(--line); }
 tbody tr + tr td { border-top: 1px solid var(--line); }

@@ -113,6 +113,13 @@ def test_a_fit_stops_once_the_gap_has_closed_and_each_round_was_announced():
     assert fit.history["steps"][-1] == MCE.patience * EPISODES * HORIZON
 
 
+def test_a_fit_that_is_stopped_says_so_where_it_was_asked_for():
+    _, env, demos = problem()
+    with pytest.warns(ix.UnfinishedWarning) as said:
+        assert MCE.fit(env, demos, key=jr.key(1), callback=lambda _: True, shown=False).status is Status.INTERRUPTED
+    assert [warning.filename for warning in said] == [__file__]
+
+
 def test_fits_side_by_side_differ_and_say_when_they_went_on_to_the_end():
     one, other = airl_fits()
     assert one.status is Status.TRAINED and one.iterations == other.iterations == AIRL.rounds

@@ -112,8 +112,8 @@ class ApprenticeshipIRL(eqx.Module):
                 status=found.status,
                 feature_gap=found.gap,
                 certificate=None,
-                log_likelihood=None if expert.demos is None else _log_likelihood(policy, expert),
-                held_out_log_likelihood=None if unseen is None else _log_likelihood(policy, unseen),
+                log_likelihood=None if expert.demos is None else log_likelihood_of(policy, expert),
+                held_out_log_likelihood=None if unseen is None else log_likelihood_of(policy, unseen),
                 history=found.history,
                 seconds=time.perf_counter() - began,
                 missing_mass=missing,
@@ -327,7 +327,7 @@ def _as_history(iterates: list[Iterate]) -> History:
     )
 
 
-def _log_likelihood(policy: Float[np.ndarray, "*T R A"], expert: Expert) -> float:
+def log_likelihood_of(policy: Float[np.ndarray, "*T R A"], expert: Expert) -> float:
     """Σ w log π over observed choices; −inf if the mixture never makes one of them."""
     demos = expert.demos
     assert demos is not None

@@ -1,6 +1,5 @@
 """Counterfactuals: what the demonstrator of a fit would do with another reward, or in another world."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +27,7 @@ from irlax.rewards import AbstractReward
 from irlax.rewards.base import AbstractFolded, flat
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Float, PRNGKeyArray
+from irlax.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from irlax.estimators.tabular.fit import TabularFit
@@ -107,11 +107,10 @@ def counterfactual(
     plan = soft_plan(world, bound.table(world))
     depends_on = () if reward is not None else _open_questions(fit, bound, plan)
     if depends_on:
-        warnings.warn(
+        warn_user(
             f"What is done here depends on what the data do not identify: {'; '.join(depends_on)}. Other rewards "
             f"explain the demonstrations as well, and give other answers. Leave features out, or set their weights.",
             NotIdentifiedWarning,
-            stacklevel=4,
         )
     return Counterfactual(world, bound, plan, fit.plans[which], depends_on)
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import warnings
 from typing import Any, Literal
 
 import equinox as eqx
@@ -19,6 +18,7 @@ from irlax.planning.plan import Plan
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 from irlax.typing import Float, Int
+from irlax.user_warnings import warn_user
 
 Start = Literal["auto", "demos", "mdp"]
 #: Above this share of missing discounted mass a warning is given.
@@ -110,10 +110,9 @@ class Expert(eqx.Module):
         whole = 1 / (1 - float(self.mdp.discount))
         missing = 1 - mean.sum() / whole
         if warn and missing > MISSING_WARNS:
-            warnings.warn(
+            warn_user(
                 f"Truncated episodes leave {missing:.1%} of the discounted mass unobserved; feature matching takes it "
-                f"to look like the rest. The likelihood objectives need no such assumption.",
-                stacklevel=4,
+                f"to look like the rest. The likelihood objectives need no such assumption."
             )
         return mean * (whole / mean.sum()), float(missing)
 

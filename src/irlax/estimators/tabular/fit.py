@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 from scipy.linalg import null_space
 
-from irlax.analysis.identifiability import Identification, identify
+from irlax.analysis.identifiability import Identification, cost_of_identifying, identify
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.demos.likelihood import log_policy_of_choices
 from irlax.estimators.base import Status
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 #: A summary prints at most this many parameters one by one.
 SHOWN_PARAMETERS = 40
-
-
-#: The line about identifiability is worked out for up to this many parameters and states.
-SUMMARISED = 500
+#: The line about identifiability is worked out for up to this many multiplications: a few seconds.
+AFFORDABLE = 5e9
 
 
 class Certificate(eqx.Module):
@@ -241,6 +239,9 @@ class TabularFit(eqx.Module):
         return null_space(np.concatenate(revealed)).T
 
     def _identified(self) -> str:
+        costs = [cost_of_identifying(expert.mdp, self.reward.num_parameters) for expert in self.experts]
+        if sum(costs) > AFFORDABLE:
+            return "not computed for a problem this large; `fit.identification()` does"
         if len(self.experts) == 1:
             return self.identification().line()
         revealed = np.concatenate([self.identification(i).contrasts for i in range(len(self.experts))])
@@ -307,8 +308,7 @@ class TabularFit(eqx.Module):
                 rows.append(("Newton decrement", self.certificate.newton_decrement))
             if self.certificate.below_maximum is not None:
                 rows.append(("log likelihood below its maximum by", self.certificate.below_maximum))
-        if self.reward.num_parameters <= SUMMARISED and self.mdp.num_states <= SUMMARISED:
-            rows.append(("identified", self._identified()))
+        rows.append(("identified", self._identified()))
         if self.missing_mass:
             rows.append(("discounted mass unobserved", f"{self.missing_mass:.2%}"))
         rows += [(extra.name, extra.value) for extra in self.extras]

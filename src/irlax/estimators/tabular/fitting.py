@@ -121,14 +121,15 @@ def minimised(
     held_out: Demonstrations | None,
     shown: bool | None,
     callback: Callable[[Iterate], None] | None,
+    began: float,
     missing_mass: float = 0.0,
     extras: tuple[Extra, ...] = (),
 ) -> TabularFit:
     """Minimise the objectives together, then gather everything about the one θ that was found.
 
-    `gap` is told θ and the slope of the objective there, without its penalty.
+    `gap` is told θ and the slope of the objective there, without its penalty. `began` is when the user's call did, by
+    `time.perf_counter`.
     """
-    began = time.perf_counter()
     problem, first = posed(objectives, rewards, experts, l2)
     with progress(method, getattr(solver, "max_steps", None), shown=shown) as bar:
 

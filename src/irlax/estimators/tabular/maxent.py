@@ -1,5 +1,6 @@
 """Maximum Entropy inverse reinforcement learning: the non-causal ancestor, risk-seeking where the world is random."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +55,7 @@ class MaxEntIRL(eqx.Module):
         callback: Callable[[Iterate], None] | None = None,
     ) -> TabularFit:
         """Learn `reward`; see `MCEIRL.fit`. `feature_gap` is what the model *believes* it lacks."""
+        began = time.perf_counter()
         with scope():
             rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
             objectives = [_objective(*pair) for pair in zip(rewards, experts, strict=True)]
@@ -73,6 +75,7 @@ class MaxEntIRL(eqx.Module):
                 held_out=held_out,
                 shown=self.progress,
                 callback=callback,
+                began=began,
                 missing_mass=max(expert.visits(warn=True)[1] for expert in experts),
             )
 

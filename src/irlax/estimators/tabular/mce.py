@@ -1,6 +1,7 @@
 """Maximum causal entropy inverse reinforcement learning, with known dynamics."""
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -84,6 +85,7 @@ class MCEIRL(eqx.Module):
         all of them, each in proportion to its episodes. `held_out` demonstrations are scored, never learned from.
         `callback` is told of every step.
         """
+        began = time.perf_counter()
         with scope():
             rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
         extras = ()
@@ -96,7 +98,9 @@ class MCEIRL(eqx.Module):
             extras = (Extra("l2 by cross-validation", best), Extra("held-out log likelihood a choice", table))
         with scope():
             solver = chosen(self.solver, rewards, [expert.mdp for expert in experts])
-            return estimator._fitted(rewards, experts, solver, held_out=held_out, callback=callback, extras=extras)
+            return estimator._fitted(
+                rewards, experts, solver, began=began, held_out=held_out, callback=callback, extras=extras
+            )
 
     def fit_many(
         self,
@@ -118,11 +122,12 @@ class MCEIRL(eqx.Module):
         if self.l2 == "cv":
             raise ValueError("`fit_many` takes a number for `l2`; choose it by `cross_validate` first.")
         solver = self.solver if isinstance(self.solver, LBFGS) else LBFGS()
+        began = time.perf_counter()
         with scope():
             cases = matched_one_by_one(mdp, reward, demos, occupancy, self.start)
             problems = [posed(self.objectives(*case)[0], *case, float(self.l2)) for case in cases]
-            found = minimise_many(solver, problems, self.tol)
-            return [self._fitted(*case, Known(minimum)) for case, minimum in zip(cases, found, strict=True)]
+            found = map(Known, minimise_many(solver, problems, self.tol))
+            return [self._fitted(*case, known, began=began) for case, known in zip(cases, found, strict=True)]
 
     def _fitted(
         self,
@@ -130,6 +135,7 @@ class MCEIRL(eqx.Module):
         experts: tuple[Expert, ...],
         solver: AbstractSolver,
         *,
+        began: float,
         held_out: Demonstrations | None = None,
         callback: Callable[[Iterate], None] | None = None,
         extras: tuple[Extra, ...] = (),
@@ -155,6 +161,7 @@ class MCEIRL(eqx.Module):
             held_out=held_out,
             shown=self.progress,
             callback=callback,
+            began=began,
             missing_mass=missing,
             extras=extras,
         )

@@ -1,7 +1,7 @@
 """Fits on disk: a folder of JSON and arrays, from which nothing is ever run.
 
 ==============  =====================================================================================
-``fit.json``    what was fitted, how, with which versions, how it ended, and the rewards' descriptions
+``fit.json``    what was fitted, how, with which versions, how it ended, what was asked, the rewards
 ``arrays.npz``  the rewards' arrays, the history, the feature gap, posterior draws, given occupancies
 ``mdp.npz``     the MDP with the start distribution that was used (several: ``mdp0.npz``, ``mdp1.npz``, …)
 ``demos.npz``   the demonstrations, if the demonstrator was not a policy or an occupancy
@@ -50,12 +50,14 @@ _OWN_ARRAYS = ("feature_gap", "loss", "gradient", "samples", "policy")
 
 
 class Run(eqx.Module):
-    """A fit with what its folder says beside it: names for the eye, and the versions that made it."""
+    """A fit with what its folder says beside it: names for the eye, the versions that made it, and what was asked."""
 
     fit: TabularFit
     #: One for each MDP.
     files: tuple[MDPFile, ...]
     versions: tuple[tuple[str, str], ...] = eqx.field(static=True)
+    #: The settings that the command line was given or took by default; none, if the fit was saved in Python.
+    asked: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
 
 
 def save_fit(
@@ -65,10 +67,12 @@ def save_fit(
     layout: Sequence[str] | None = None,
     state_names: Sequence[str] | None = None,
     action_names: Sequence[str] | None = None,
+    asked: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a fit as the folder `path`, whole or not at all; an older fit there is replaced, nothing else is.
 
-    `layout` (a gridworld, a string a row) and the names are what `save_mdp` takes: the report draws them.
+    `layout` (a gridworld, a string a row) and the names are what `save_mdp` takes: the report draws them. `asked` are
+    the settings of the command that made it, for `--resume`.
     """
     target = check_target(path)
     rewards = [to_parts(reward, f"reward{i}") for i, reward in enumerate(fit.rewards)]
@@ -78,7 +82,8 @@ def save_fit(
     arrays |= {f"occupancy{i}": expert.given_occupancy for i, expert in enumerate(fit.experts)}
     arrays |= {"feature_gap": fit.feature_gap, "samples": fit.samples, "policy": fit.given_policy}
     arrays |= {"loss": fit.history.loss, "gradient": fit.history.gradient}
-    record = records.as_json(_record(fit, [description for description, _ in rewards]))
+    settings = {} if asked is None else {"asked": [[name, records.plain(value)] for name, value in asked.items()]}
+    record = records.as_json(_record(fit, [description for description, _ in rewards]) | settings)
     texts = {"layout": layout, "state_names": state_names, "action_names": action_names}
     with replacing_folder(target) as folder:
         (folder / "fit.json").write_bytes(record)
@@ -219,7 +224,8 @@ def _read(folder: Path) -> Run:
         rewards.append(from_parts(descriptions[i], arrays, f"reward{i}").bind(file.mdp))
     fit = _fit(record, arrays, tuple(rewards), tuple(experts))
     versions = tuple((str(name), str(version)) for name, version in field(record, "versions", dict).items())
-    return Run(fit, tuple(files), versions)
+    asked = tuple(records.pairs(record, "asked")) if "asked" in record else ()
+    return Run(fit, tuple(files), versions, asked)
 
 
 def present(folder: Path, name: str) -> Path:

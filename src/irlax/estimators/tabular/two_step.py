@@ -1,5 +1,6 @@
 """Two-step estimation: conditional choice probabilities first, then a logit; no planning inside."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -96,6 +97,7 @@ class TwoStepIRL(eqx.Module):
         is not to be estimated here. `held_out` demonstrations are scored, never learned from. `callback` is told of
         every step.
         """
+        began = time.perf_counter()
         with scope():
             rewards, experts = matched(mdp, reward, demos, None, self.start)
             _refuse_unless_linear(rewards, experts)
@@ -120,6 +122,7 @@ class TwoStepIRL(eqx.Module):
                 held_out=held_out,
                 shown=self.progress,
                 callback=callback,
+                began=began,
                 extras=(Extra("steps asked for", self.iterations or "until nothing changes"),),
             )
 
