@@ -96,10 +96,14 @@ class Normaliser(eqx.Module):
         scaled = (observation - self.mean) / spread
         return jnp.clip(jax.lax.stop_gradient(scaled), -FARTHEST, FARTHEST)
 
-    def update(self, seen: Float[Array, "n obs"]) -> "Normaliser":
-        """With further observations."""
-        count, total = len(seen), self.count + len(seen)
-        mean, variance = seen.mean(axis=0), seen.var(axis=0)
+    def update(self, seen: Float[Array, "n obs"], weight: Float[Array, " n"] | None = None) -> "Normaliser":
+        """With further observations, each as often as its `weight` says, or once."""
+        if weight is None:
+            count, mean, variance = len(seen), seen.mean(axis=0), seen.var(axis=0)
+        else:
+            count, mean = weight.sum(), jnp.average(seen, axis=0, weights=weight)
+            variance = jnp.average((seen - mean) ** 2, axis=0, weights=weight)
+        total = self.count + count
         gap = mean - self.mean
         spread = self.variance * self.count + variance * count + gap**2 * self.count * count / total
         return Normaliser(self.mean + gap * count / total, spread / total, total)
