@@ -242,7 +242,8 @@ def _expert(folder: Path, number: str, mdp: MDP, kind: Any, given: np.ndarray | 
         return Expert.of(mdp, read_demos(present(folder, f"demos{number}.npz")), None, "mdp")
     if kind != "occupancy" or given is None:
         raise ValueError(f"The demonstrator is {kind!r:.60}, of which the folder holds nothing.")
-    lead = () if mdp.horizon is None else (mdp.horizon,)
+    # One that was summed over time has no axis of it, whatever the horizon.
+    lead = () if mdp.horizon is None or given.ndim == 2 else (mdp.horizon,)
     # Not checked as a user's occupancy would be: one that was solved for may be negative by a rounding error.
     return Expert(mdp, None, floats("occupancy", given, (*lead, *mdp.table_shape)), 1.0)
 
