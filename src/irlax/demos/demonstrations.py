@@ -56,8 +56,8 @@ class Demonstrations(eqx.Module):
     ) -> "Demonstrations":
         """From arrays [N, L], of which row k is an episode, as long as `lengths[k]` says (default: all of L).
 
-        `next_states` are those of the next column, and one more; `terminated` is one truth for all episodes or one
-        for each; `weights` counts an episode as often.
+        `next_states[k, t]` must be `states[k, t + 1]`, and says where the last action led too. `terminated` is one
+        truth for all episodes or one for each; `weights` counts an episode as often.
         """
         from irlax.demos.arrays import from_arrays
 
@@ -92,8 +92,8 @@ class Demonstrations(eqx.Module):
         The arguments name its columns. `episode` holds whole numbers or text, kept in `labels`, by which the
         episodes are ordered. `time` is the index t of the step from the start of its episode, from 0 on;
         gaps and late starts are kept. `next_state` is that of the next row wherever that is one step later.
-        `terminated` is true on the last row of an episode only, or on all of
-        its rows; without it every episode is truncated. `weight` is the same on all rows of an episode.
+        `terminated` is true on the last row of an episode only, or on all of its rows; without it every episode is
+        truncated. `weight` is the same on all rows of an episode.
 
             df = pandas.DataFrame({"id": ["ann", "ann", "bob"], "t": [0, 1, 0], "s": [2, 0, 1], "a": [1, 0, 0]})
             demos = Demonstrations.from_frame(df, episode="id", time="t", state="s", action="a")

@@ -106,7 +106,7 @@ def mean_reward(fit: SampledFit, points: Float[np.ndarray, "n obs"]) -> Float[np
     reward, policy = fit.reward, fit.policy
 
     def at(point: Any, key: Any) -> Any:
-        actions = jax.vmap(lambda key: policy(point, key))(jr.split(key, ACTIONS))
+        actions = jax.vmap(lambda key: policy(point, key=key))(jr.split(key, ACTIONS))
         return jax.vmap(lambda action: reward(point, action, point))(actions).mean()
 
     with jax.enable_x64(False):

@@ -1,6 +1,6 @@
 """Networks and the policies made of them.
 
-A policy is called as ``policy(observation, key)`` and gives an action; it takes observations as the environment
+A policy is called as ``policy(observation, key=key)`` and gives an action; it takes observations as the environment
 gives them and normalises them itself. Everything is for one observation: `jax.vmap` makes it many.
 """
 
@@ -110,7 +110,7 @@ class Normaliser(eqx.Module):
 
 
 class AbstractPolicy(eqx.Module):
-    """A stationary stochastic policy: ``policy(observation, key)`` is an action."""
+    """A stationary stochastic policy: ``policy(observation, key=key)`` is an action."""
 
     network: eqx.AbstractVar[Perceptron]
     normaliser: eqx.AbstractVar[Normaliser]
@@ -128,7 +128,7 @@ class AbstractPolicy(eqx.Module):
     def mode(self, observation: Float[Array, " obs"]) -> Any:
         """The action that the policy is centred on."""
 
-    def __call__(self, observation: Float[Array, " obs"], key: PRNGKeyArray) -> Any:
+    def __call__(self, observation: Float[Array, " obs"], *, key: PRNGKeyArray) -> Any:
         """Draw an action."""
         return self.sample_and_log_prob(observation, key)[0]
 

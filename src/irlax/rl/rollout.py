@@ -80,7 +80,7 @@ def choose(
     policy_key, uniform_key, hold_key = jr.split(key, 3)
     held = jnp.where(jr.uniform(hold_key) < HELD, exploration.held, uniform_action(actions, uniform_key))
     explored = exploration.left > 0
-    action = held if policy is None else jnp.where(explored, held, policy(observation, policy_key))
+    action = held if policy is None else jnp.where(explored, held, policy(observation, key=policy_key))
     return action, Exploration(exploration.left - 1, held), explored
 
 
