@@ -153,7 +153,7 @@ def rollout(num, horizon):
     seen = jnp.asarray(rng.normal(size=(horizon, num, 2)), jnp.float32)
     nothing = jnp.zeros((horizon, num))
     action = jnp.asarray(rng.integers(2, size=(horizon, num)), jnp.int32)
-    return Transition(seen, action, nothing, seen + 1, nothing > 0, nothing > 0, explored=nothing > 0)
+    return Transition(seen, action, nothing, seen + 1, *[nothing > 0] * 3, nothing)
 
 
 def weighted_and_copied():
