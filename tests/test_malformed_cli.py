@@ -58,7 +58,8 @@ def cell(row, column, value):
 
 
 PANELS = {
-    "state out of range": (cell(3, "state", 3), "row 3|state|0..2"),
+    # The first row of an episode, of which no row before it says what it should be.
+    "state out of range": (cell(4, "state", 3), "row 4|state|0..2"),
     "negative state": (cell(3, "state", -1), "state|-1"),
     "action out of range": (cell(5, "action", 2), "row 5|action|0..1"),
     "fractional action": (cell(5, "action", 0.5), "action|0.5"),
@@ -80,7 +81,14 @@ PANELS = {
     "short episode": (lambda frame: frame.drop(index=3), "whole episodes|--objective likelihood"),
     "longer than the horizon": (lambda frame: frame.assign(t=frame["t"] + 1), "horizon 4"),
     # From each state the ring leads on, never back.
-    "impossible move": (lambda frame: frame.assign(next_state=(frame["state"] + 2) % 3), "probability 0|row 0"),
+    "impossible move": (
+        lambda frame: frame.assign(next_state=frame["next_state"].where(frame["t"] < 3, (frame["state"] + 2) % 3)),
+        "probability 0|row 3",
+    ),
+    "next state that is not the next row's": (
+        lambda frame: frame.assign(next_state=(frame["state"] + 2) % 3),
+        "row 0|next_state|row 1 is in state",
+    ),
     "terminated where nothing ends": (lambda frame: frame.assign(terminated=True), "terminated|absorbing"),
     "terminated in the middle": (lambda frame: frame.assign(terminated=frame["t"] == 1), "terminated|last"),
 }

@@ -20,7 +20,10 @@ def random_panel(seed, *, num=6, text=False, gaps=False, mark_last=False):
         for i, t in enumerate(times):
             end = ends and (i == length - 1 or not mark_last)
             label = f"person {k:02d}" if text else 10 * k - 7
-            s, a, after = rng.integers(S), rng.integers(A), rng.integers(S)
+            s, a = rng.integers(S), rng.integers(A)
+            if i and t == times[i - 1] + 1:
+                s = after
+            after = rng.integers(S)
             rows.append((label, int(t), int(s), int(a), int(after), end, weight))
     return pd.DataFrame(rows, columns=list(ALL_NAMES.values()))
 

@@ -31,7 +31,7 @@ def awkward():
     names = ["007", "a,b", 'quo"te', " blank ", "NA", "línea\nnueva\r"]
     frame["id"] = frame["id"].map(dict(zip(sorted(set(frame["id"])), names, strict=True)))
     frame["w"] = frame["id"].map(dict(zip(names, [0.1, 1 / 3, 1e-300, 1e15 + 0.3, 2 / 3, 0.1 + 0.2], strict=True)))
-    return Demonstrations.from_frame(frame.assign(s=frame["s"] + 2**53), **ALL_NAMES)
+    return Demonstrations.from_frame(frame.assign(s=frame["s"] + 2**53, s2=frame["s2"] + 2**53), **ALL_NAMES)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -98,6 +98,9 @@ def test_csv_may_hold_floats_blanks_and_capital_truths(tmp_path):
 
 
 CSV_FAULTS = {
+    "episode,t,state,action,next_state\nann,0,1,0,2\nann,1,0,0,1\n": (
+        r"`next_state`.*row 0 \(episode 'ann', t = 0\) leads to state 2, and row 1 is in state 0"
+    ),
     "": "cannot be read as a CSV file",
     "episode,t,state\n1,0,0\n": "no column `action` for `action`.*`episode`, `t`, `state`",
     "episode,t,state,action\n": "no rows",

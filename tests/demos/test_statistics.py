@@ -93,7 +93,8 @@ def test_a_file_read_in_pieces_gives_the_same(tmp_path, monkeypatch, form, names
 def test_a_file_of_one_long_episode_is_read_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(streaming, "_BATCH", 7)
     rng, n = np.random.default_rng(0), 100
-    panel = pd.DataFrame({"id": "a", "t": np.arange(3, 3 + n), "s": rng.integers(S, size=n), "a": 1, "s2": 0, "w": 2.5})
+    panel = pd.DataFrame({"id": "a", "t": np.arange(3, 3 + n), "s": rng.integers(S, size=n), "a": 1, "w": 2.5})
+    panel["s2"] = np.append(panel["s"][1:], 0)
     panel["end"] = np.arange(n) == n - 1
     pq.write_table(pa.Table.from_pandas(panel), tmp_path / "panel.parquet")
     statistics = statistics_from_parquet(tmp_path / "panel.parquet", **SIZES, **ALL_NAMES)
@@ -124,8 +125,10 @@ def replaced(column, row, value):
 
 
 FAULTS = [
-    (replaced("s", 4, 7), r"state must lie in 0\.\.4, but row 4 \(episode 'b', t = 1\) has 7"),
+    (replaced("s", 3, 7), r"state must lie in 0\.\.4, but row 3 \(episode 'b', t = 0\) has 7"),
     (replaced("a", 4, 3), r"action must lie in 0\.\.2, but row 4"),
+    (replaced("s", 4, 2), r"row 3 \(episode 'b', t = 0\) leads to state 1, and row 4 is in state 2"),
+    (replaced("s2", 1, 3), r"`s2`.*row 1 \(episode 'a', t = 1\) leads to state 3, and row 2 is in state 1"),
     (replaced("s2", 5, 5), r"next state must lie in 0\.\.4, but row 5"),
     (replaced("s", 4, -1), "`s`.*row 4 has -1"),
     (replaced("s", 4, 0.5), r"`s`.*row 4 has 0\.5"),

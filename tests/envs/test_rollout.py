@@ -1,5 +1,6 @@
 """Tabular MDPs as environments, and episodes in them, against exact planning."""
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -90,6 +91,49 @@ def test_what_is_not_a_policy_or_an_environment_is_refused(as_a_user, problem):
         evaluate(problem, Always(jnp.array(1)), 1, key=key)
     with pytest.raises(ValueError, match="`num` must be at least 1"):
         collect(env, Always(jnp.array(1)), 0, key)
+
+
+ONE = np.ones((), np.int32)
+
+
+class Bound:
+    """A policy as a method."""
+
+    def act(self, observation, key):
+        return ONE
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        lambda seen, key: ONE,
+        lambda seen, *, key: ONE,
+        lambda seen, **more: ONE,
+        Bound().act,
+        jax.jit(lambda seen, key: ONE),
+    ],
+)
+def test_a_policy_takes_an_observation_and_a_key(policy, problem):
+    demos = collect(Tabular(problem.mdp, problem.reward), policy, 1, jr.key(0))
+    assert (demos.actions == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("policy", "taken"),
+    [
+        (lambda seen: 1, r"\(seen\)"),
+        (lambda seen, rng: 1, r"\(seen, rng\)"),
+        (lambda key: 1, r"\(key\)"),
+        (lambda seen, key, temperature: 1, r"\(seen, key, temperature\)"),
+    ],
+)
+def test_a_policy_with_other_arguments_is_told_which_to_take(as_a_user, policy, taken, problem):
+    message = rf"callable as policy\(observation, key=key\), but takes {taken}. Call its random key `key`"
+    env, key = Tabular(problem.mdp, problem.reward), jr.key(0)
+    with pytest.raises(TypeError, match=message):
+        collect(env, policy, 1, key)
+    with pytest.raises(TypeError, match=message):
+        evaluate(env, policy, 1, key=key)
 
 
 @pytest.mark.parametrize("name", ["observation", "reward"])

@@ -9,7 +9,17 @@ import jax
 import numpy as np
 import pytest
 
-from irlax import MCEIRL, LinearReward, MaxEntIRL, Newton, Status, TabularReward, UnfinishedWarning
+from irlax import (
+    MCEIRL,
+    LinearReward,
+    MaxEntIRL,
+    Newton,
+    Status,
+    TabularReward,
+    UnfinishedWarning,
+    soft_plan,
+    visits,
+)
 from irlax.estimators.tabular import storage
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
 from irlax.estimators.tabular.storage import load_fit, load_run, save_fit
@@ -82,6 +92,19 @@ def test_real_fits_survive(tmp_path, estimator):
     fit = estimator(l2=0.1).fit(mdp, LinearReward(features), expert.experts[0].demos)
     fit.save(tmp_path / "run")
     assert same(load_fit(tmp_path / "run"), fit)
+
+
+@pytest.mark.parametrize("given", ["occupancy", "large policy"])
+def test_visits_summed_over_time_survive(tmp_path, monkeypatch, given):
+    """Given as such, or of a policy with too many entries to be kept for each time apart."""
+    monkeypatch.setattr("irlax.estimators.tabular.expert.MANY_ENTRIES", T * S * A - 1)
+    mdp, features = random_mdp(), np.random.default_rng(5).normal(size=(S, A, K))
+    plan = soft_plan(mdp, features @ [1.0, -1.0])
+    policy, summed = (None, visits(mdp, plan)) if given == "occupancy" else (plan, None)
+    fit = MCEIRL(l2=0.1, progress=False).fit(mdp, LinearReward(features), policy, occupancy=summed)
+    loaded = load_fit(fit.save(tmp_path / "run"))
+    assert same(loaded, fit)
+    assert np.array_equal(loaded.experts[0].given_occupancy, visits(mdp, plan))
 
 
 def test_apprenticeship_keeps_its_mixture(tmp_path):

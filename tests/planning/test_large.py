@@ -2,11 +2,13 @@
 
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 
 import irlax as ix
 from irlax.planning.krylov import solve
+from tests.problems import as_mdp, random_problem, random_reward
 
 SIDE, DISCOUNT = 24, 0.9
 
@@ -106,3 +108,34 @@ def test_single_precision_is_as_good_as_it_says():
     there, here = ix.visits(mdp, exact), ix.visits(mdp.single_precision(), narrow)
     assert here.dtype == np.float32
     assert 0 < np.abs(there - here).max() < 1e-5 * there.max()
+
+
+@pytest.mark.parametrize("changes", [{"discount": 0.5}, {"horizon": 3}, {"initial": [0.1, 0.2, 0.7]}])
+def test_single_precision_survives_other_settings(changes):
+    mdp = as_mdp(random_problem(0))
+    narrow, wide = mdp.single_precision().replace(**changes), mdp.replace(**changes)
+    assert_single(narrow)
+    np.testing.assert_allclose(narrow.initial, wide.initial, rtol=1e-6)
+    assert wide.initial.dtype == np.float64
+    value = ix.soft_plan(narrow, random_reward(0)).value
+    assert value.dtype == np.float32
+    np.testing.assert_allclose(value, ix.soft_plan(wide, random_reward(0)).value, rtol=1e-4, atol=1e-5)
+
+
+def assert_single(mdp):
+    arrays = [leaf for leaf in jax.tree.leaves((mdp.dynamics, mdp.initial)) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    assert {str(array.dtype) for array in arrays} == {"float32"}
+
+
+def test_single_precision_survives_a_fit_to_demonstrations():
+    mdp = as_mdp(random_problem(0))
+    demos = ix.rollout(mdp, ix.soft_plan(mdp, random_reward(0)), num=50, key=jr.key(0))
+    reward = ix.LinearReward(np.eye(3)[:, :2])
+    narrow, wide = (
+        ix.MCEIRL(tol=1e-4, progress=False).fit(problem, reward, demos) for problem in (mdp.single_precision(), mdp)
+    )
+    assert_single(narrow.mdp)
+    assert narrow.plan.value.dtype == np.float32
+    np.testing.assert_allclose(narrow.reward.weights, wide.reward.weights, atol=2e-3)
+    first = np.bincount(demos.start_states, minlength=3) / 50
+    np.testing.assert_allclose(narrow.mdp.initial, first, rtol=1e-6)

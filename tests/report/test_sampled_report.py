@@ -95,3 +95,12 @@ def test_what_is_drawn_is_the_reward():
     ]
     np.testing.assert_allclose(rewards_along(fit.reward, demos), by_hand, rtol=1e-5)
     np.testing.assert_allclose(mean_reward(fit, demos.observations), by_hand, rtol=1e-5)
+
+
+def test_demonstrated_returns_count_by_weight():
+    fit = made()
+    demos = dataclasses.replace(fit.demos, weights=np.array([3.0, 0.0, 1.0]))
+    earned = [sum(demos.rewards[k * T : (k + 1) * T]) for k in range(N)]
+    assert np.isclose(dataclasses.replace(fit, demos=demos).demonstrated_return, (3 * earned[0] + earned[2]) / 4)
+    silent = dataclasses.replace(fit, demos=dataclasses.replace(demos, rewards=None))
+    assert silent.demonstrated_return is None

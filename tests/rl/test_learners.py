@@ -67,7 +67,7 @@ def test_policy_is_the_softmax_of_what_is_seen_and_paid(name):
 def test_density_is_the_exponential_of_a_quadratic_reward(name):
     result = trained(name, NormalBandit(), scale=2.0)
     seen = jnp.zeros(1)
-    actions = np.asarray(jax.vmap(lambda key: result.policy(seen, key))(jr.split(jr.key(1), 4000)))
+    actions = np.asarray(jax.vmap(lambda key: result.policy(seen, key=key))(jr.split(jr.key(1), 4000)))
     assert np.isclose(actions.mean(), 2.0, atol=0.08) and np.isclose(actions.std(), 0.5, atol=0.06)
     # ∫ exp(r) is the normal's constant.
     assert np.isclose(result.value(seen), np.log(0.5 * np.sqrt(2 * np.pi)), atol=0.08)

@@ -61,7 +61,7 @@ def test_categorical_samples_as_often_as_it_says():
     policy = policy_for(Discrete(3), 2, **SHAPE, key=jr.key(0))
     policy = eqx.tree_at(lambda policy: policy.network.biases[-1], policy, jnp.array([0.0, 1.0, -1.0]))
     seen = jnp.array([1.0, 2.0])
-    draws = jax.jit(jax.vmap(lambda key: policy(seen, key)))(jr.split(jr.key(1), 20_000))
+    draws = jax.jit(jax.vmap(lambda key: policy(seen, key=key)))(jr.split(jr.key(1), 20_000))
     shares = np.bincount(draws, minlength=3) / 20_000
     probs = np.exp([policy.log_prob(seen, jnp.asarray(a)) for a in range(3)])
     assert np.isclose(probs.sum(), 1, atol=1e-6) and np.abs(shares - probs).max() < 0.015

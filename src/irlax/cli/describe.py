@@ -104,7 +104,6 @@ def _mixture(fit: MixtureFit) -> dict[str, Any]:
 
 
 def _sampled(fit: SampledFit) -> dict[str, Any]:
-    shown = fit.demos.returns if fit.demos.rewards is not None else None
     return {
         **_ending(fit),
         "reward": None if fit.reward is None else type(fit.reward).__name__,
@@ -115,7 +114,7 @@ def _sampled(fit: SampledFit) -> dict[str, Any]:
         "feature_gap": plain(fit.feature_gap),
         "return_mean": plain(fit.returns.mean()),
         "return_sd": plain(fit.returns.std()),
-        "demonstrated_return_mean": None if shown is None else plain(shown.mean()),
+        "demonstrated_return_mean": plain(fit.demonstrated_return),
         "history": {name: plain(column) for name, column in fit.history.items()},
         "rounds": fit.iterations,
         "steps": int(fit.history["steps"][-1]),

@@ -56,7 +56,8 @@ class Demonstrations(eqx.Module):
     ) -> "Demonstrations":
         """From arrays [N, L], of which row k is an episode, as long as `lengths[k]` says (default: all of L).
 
-        `terminated` is one truth for all episodes or one for each; `weights` counts an episode as often.
+        `next_states[k, t]` must be `states[k, t + 1]`, and says where the last action led too. `terminated` is one
+        truth for all episodes or one for each; `weights` counts an episode as often.
         """
         from irlax.demos.arrays import from_arrays
 
@@ -90,8 +91,9 @@ class Demonstrations(eqx.Module):
 
         The arguments name its columns. `episode` holds whole numbers or text, kept in `labels`, by which the
         episodes are ordered. `time` is the index t of the step from the start of its episode, from 0 on;
-        gaps and late starts are kept. `terminated` is true on the last row of an episode only, or on all of
-        its rows; without it every episode is truncated. `weight` is the same on all rows of an episode.
+        gaps and late starts are kept. `next_state` is that of the next row wherever that is one step later.
+        `terminated` is true on the last row of an episode only, or on all of its rows; without it every episode is
+        truncated. `weight` is the same on all rows of an episode.
 
             df = pandas.DataFrame({"id": ["ann", "ann", "bob"], "t": [0, 1, 0], "s": [2, 0, 1], "a": [1, 0, 0]})
             demos = Demonstrations.from_frame(df, episode="id", time="t", state="s", action="a")
@@ -200,10 +202,13 @@ class Demonstrations(eqx.Module):
         states = self.tabular_states
         if self.next_states is not None:
             return np.arange(self.num_steps), self.next_states
-        follows = np.zeros(self.num_steps, bool)
-        follows[:-1] = (np.diff(self.episode) == 0) & (np.diff(self.times) == 1)
-        rows = np.flatnonzero(follows)
+        rows = self.followed
         return rows, states[rows + 1]
+
+    @property
+    def followed(self) -> Int[np.ndarray, " m"]:
+        """The rows whose next row is of the same episode, and one step of time later."""
+        return np.flatnonzero((np.diff(self.episode) == 0) & (np.diff(self.times) == 1))
 
     def where(self, row: int) -> str:
         """How to name a row in a message."""
@@ -226,7 +231,8 @@ def from_rows(
 ) -> Demonstrations:
     """Demonstrations from flat rows, checked for what can be wrong without an MDP.
 
-    `more` are the other fields (observations, next_observations, rewards), taken as they are.
+    `more` are the other fields (observations, next_observations, rewards), taken as they are: floats that came by
+    different ways may differ by their rounding, so next observations are not compared with the next row.
     """
     lengths = np.asarray(lengths, np.int64)
     if not len(lengths):
@@ -235,7 +241,7 @@ def from_rows(
         raise ValueError(f"Every episode needs at least one step, but episodes {checks.places(lengths < 1)} have none.")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     clock = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return Demonstrations(
+    demos = Demonstrations(
         actions=_from_zero("actions", actions) if actions.dtype.kind in "iu" else actions,
         offsets=offsets,
         terminated=_checked_truths(terminated, lengths),
@@ -246,6 +252,23 @@ def from_rows(
         labels=labels,
         **more,
     )
+    _refuse_contradictions(demos)
+    return demos
+
+
+def _refuse_contradictions(demos: Demonstrations) -> None:
+    """What a row says to come next is what the next row says to be."""
+    if demos.states is None or demos.next_states is None:
+        return
+    rows = demos.followed
+    wrong = demos.next_states[rows] != demos.states[rows + 1]
+    if wrong.any():
+        row = int(rows[np.argmax(wrong)])
+        raise ValueError(
+            f"`next_states` must be the state of the next row where that is one step later in the same episode, but "
+            f"row {row} ({demos.where(row)}) leads to state {demos.next_states[row]}, and row {row + 1} is in state "
+            f"{demos.states[row + 1]}. Correct one of them, or leave `next_states` out."
+        )
 
 
 def _from_zero(name: str, array: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

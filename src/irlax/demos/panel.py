@@ -87,10 +87,23 @@ class Steps(eqx.Module):
         if (inner & (elapsed < 0)).any():
             i = int(np.argmax(inner & (elapsed < 0))) + 1
             raise ValueError(f"Time must increase within an episode, but falls at {self.where(i)}. {SORT}")
+        if self.next_state is not None:
+            self._check_moves(names, self.next_state)
         if self.weight is not None:
             self._check_weights(names, self.weight)
         if self.terminated is not None:
             self._check_ends(names, self.terminated)
+
+    def _check_moves(self, names: Columns, after: Int[np.ndarray, " n"]) -> None:
+        follows = self.follows[1:] & (np.diff(self.time) == 1)
+        wrong = follows & (after[:-1] != self.state[1:])
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise ValueError(
+                f"Column `{names.next_state}` must hold the state of the episode's next row where that is one step "
+                f"later, but {self.where(i)} leads to state {after[i]}, and row {self.rows[i + 1]} is in state "
+                f"{self.state[i + 1]}. Correct one of them, or leave the column out."
+            )
 
     def _check_weights(self, names: Columns, weights: Float[np.ndarray, " n"]) -> None:
         varies = self.follows[1:] & (weights[1:] != weights[:-1])

@@ -5,6 +5,7 @@ at a time: an integer, or a vector of floats. As an `eqx.Module` it can change i
 anew; a plain function works too, but every new one is compiled.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -148,10 +149,26 @@ def _side_by_side(finished: list[list[Any]], horizon: int) -> Episodes:
     return Episodes(*columns)
 
 
+def _check_signature(policy: Policy) -> None:
+    try:
+        taken = inspect.signature(policy)
+    # Of what is not written in Python, arguments are not known.
+    except ValueError:
+        return
+    try:
+        taken.bind(None, key=None)
+    except TypeError:
+        raise TypeError(
+            f"`policy` must be callable as policy(observation, key=key), but takes {taken}. Call its random key `key`, "
+            f"and let it take one though it may not use it: `lambda observation, key: ...`."
+        ) from None
+
+
 def _check_policy(env: Environment, policy: Policy) -> None:
     """The policy gives what the environment takes; traced, not run."""
     if not callable(policy):
         raise TypeError(f"`policy` must be callable as policy(observation, key=key), but is a {type(policy).__name__}.")
+    _check_signature(policy)
     observation = jax.ShapeDtypeStruct((env.observation_size,), jnp.float32)
     action = eqx.filter_eval_shape(lambda observation: policy(observation, key=jr.key(0)), observation)
     shape, dtype = jnp.shape(action), jnp.result_type(action)

@@ -1,5 +1,6 @@
 """Markov decision processes without a reward: what an observer of demonstrations knows beforehand."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -235,7 +236,7 @@ class MDP(StaysOnDevice):
         return np.ones(np.shape(actions), bool) if self.mask is None else np.asarray(self.mask)[actions, states]
 
     def as_narrow(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
-        """A reward or a policy at the precision of this problem: float32 if that was asked for, else as it is."""
+        """Probabilities or a reward at the precision of this problem: float32 if that was asked for, else as it is."""
         return values.astype(np.float32) if self.initial.dtype == np.float32 else values
 
     @property
@@ -301,13 +302,14 @@ class MDP(StaysOnDevice):
             )
 
     def replace(self, **changes: Any) -> "MDP":
-        """The same problem with another `discount`, `horizon` or `initial`, checked again."""
+        """The same problem with another `discount`, `horizon` or `initial`, checked again; single precision is kept."""
         unknown = set(changes) - {"discount", "horizon", "initial"}
         if unknown:
             raise TypeError(f"`replace` takes discount, horizon and initial, but got {', '.join(sorted(unknown))}.")
         kept = {"initial": self.initial, "discount": self.discount, "horizon": self.horizon} | changes
         available = None if self.mask is None else self.mask.T
-        return _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, **kept)
+        replaced = _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, **kept)
+        return dataclasses.replace(replaced, initial=self.as_narrow(replaced.initial))
 
 
 def _narrowed(leaf: Any) -> Any:

@@ -48,22 +48,22 @@ def _curves(page: Page, fit: SampledFit) -> Page:
         text += " Where expert and policy earn the same learned reward, the gap is 0."
     if not np.ptp(fit.history["steps"]):
         text = "Over gradient steps; none were taken in the environment."
-    return drawn(page, learning_figure(fit.history, _demonstrated(fit.demos)), text)
+    return drawn(page, learning_figure(fit.history, fit.demonstrated_return), text)
 
 
 def draw_returns(page: Page, fit: SampledFit) -> Page:
     """The true returns of the final policy beside the demonstrations'."""
-    returns = {"policy": fit.returns}
+    returns = {"policy": (fit.returns, np.ones(len(fit.returns)))}
     if fit.demos.rewards is not None:
-        returns["demonstrations"] = fit.demos.returns
+        returns["demonstrations"] = fit.demos.returns, fit.demos.weights
     figure, axes = plots.blank(height=2.6)
     ax = axes[0, 0]
-    low, high = (float(end) for end in _span(np.concatenate(list(returns.values()))))
+    low, high = (float(end) for end in _span(np.concatenate([values for values, _ in returns.values()])))
     bins = np.linspace(low, high, 31)
-    for colour, (name, values) in zip(plots.COLOURS, returns.items(), strict=False):
-        share = np.full(len(values), 1 / len(values))
+    for colour, (name, (values, weights)) in zip(plots.COLOURS, returns.items(), strict=False):
+        share = weights / weights.sum()
         ax.hist(np.clip(values, low, high), bins=bins.tolist(), weights=share, color=colour, alpha=0.6, label=name)
-        ax.axvline(values.mean(), color=colour, linestyle=":", linewidth=2)
+        ax.axvline(share @ values, color=colour, linestyle=":", linewidth=2)
     ax.set_xlabel("true return of an episode")
     ax.set_ylabel("share of episodes")
     ax.legend(frameon=False, fontsize=9)
@@ -106,7 +106,7 @@ def mean_reward(fit: SampledFit, points: Float[np.ndarray, "n obs"]) -> Float[np
     reward, policy = fit.reward, fit.policy
 
     def at(point: Any, key: Any) -> Any:
-        actions = jax.vmap(lambda key: policy(point, key))(jr.split(key, ACTIONS))
+        actions = jax.vmap(lambda key: policy(point, key=key))(jr.split(key, ACTIONS))
         return jax.vmap(lambda action: reward(point, action, point))(actions).mean()
 
     with jax.enable_x64(False):
@@ -138,10 +138,6 @@ def _along(page: Page, fit: SampledFit) -> Page:
     text = f"What each step pays along {show(demos.num_episodes)} demonstrations, a colour for each."
     text += " The two scales are not the same: a reward is learned up to what does not change behaviour."
     return drawn(page, figure, text if len(curves) > 1 else text.partition(" The two")[0])
-
-
-def _demonstrated(demos: Demonstrations) -> float | None:
-    return None if demos.rewards is None else float(demos.returns.mean())
 
 
 def _span(values: np.ndarray) -> tuple[float, float]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from irlax.envs.base import Box, Discrete
 from irlax.rl.learner import AbstractLearner, Metrics, State, check_spaces
-from irlax.rl.rollout import Exploration, Transition, begin_exploration, choose, choose_tree
-from irlax.typing import Array, PRNGKeyArray
+from irlax.rl.rollout import Choice, Exploration, Transition, begin_exploration, choose, choose_tree
+from irlax.typing import PRNGKeyArray
 
 
 @runtime_checkable
@@ -88,18 +88,18 @@ class HostRunner:
         for time in range(length):
             observation = self._copies.observation
             # One call into JAX for each step: with small environments such calls are what takes the time.
-            chosen, exploration, explored = _choose(policy, (env.actions, share, env.horizon), self._copies, key, time)
-            action, explored = np.asarray(chosen), np.asarray(explored)
-            after = env.step(action)
+            chosen, exploration = _choose(policy, (env.actions, share, env.horizon), self._copies, key, time)
+            choice = jax.tree.map(np.asarray, chosen)
+            after = env.step(choice.action)
             reward = np.asarray(after.reward, np.float32)
-            ends = [np.asarray(flag, bool) for flag in (after.terminated, after.truncated)]
+            ends = {name: np.asarray(getattr(after, name), bool) for name in ("terminated", "truncated")}
             self._refuse_nonfinite("rewards", reward)
             final = self._checked(after.final_observation)
-            steps.append(Transition(observation, action, reward, final, *ends, explored=explored))
-            ended = ends[0] | ends[1]
+            steps.append(Transition(observation, reward=reward, next_observation=final, **ends, **choice._asdict()))
+            ended = ends["terminated"] | ends["truncated"]
             self._copies = Copies(self._checked(after.observation), exploration, ended)
             self._earned += reward
-            self._own &= ~explored if policy is not None else False
+            self._own &= ~choice.explored if policy is not None else False
             returns += self._earned[ended & self._own].tolist()
             self._earned[ended] = 0.0
             self._own |= ended
@@ -132,10 +132,10 @@ def _learn(
 @jax.jit
 def _choose(
     policy: Any, begun: tuple[Any, Any, Any], copies: Copies, key: PRNGKeyArray, time: Any
-) -> tuple[Any, Exploration, Array]:
+) -> tuple[Choice, Exploration]:
     """What to do in each copy. `begun` says how new episodes begin: the actions, the share that explores, how long."""
 
-    def one(copy: Copies, key: PRNGKeyArray) -> tuple[Any, Exploration, Array]:
+    def one(copy: Copies, key: PRNGKeyArray) -> tuple[Choice, Exploration]:
         begin_key, choice_key = jr.split(key)
         exploration = choose_tree(copy.ended, begin_exploration(*begun, begin_key), copy.exploration)
         return choose(policy, begun[0], copy.observation, exploration, choice_key)

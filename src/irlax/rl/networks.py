@@ -1,6 +1,6 @@
 """Networks and the policies made of them.
 
-A policy is called as ``policy(observation, key)`` and gives an action; it takes observations as the environment
+A policy is called as ``policy(observation, key=key)`` and gives an action; it takes observations as the environment
 gives them and normalises them itself. Everything is for one observation: `jax.vmap` makes it many.
 """
 
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax.envs.base import Box, Discrete
+from irlax.rl.squashing import Gaussian, log_density_at, log_density_of, squash
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 Activation = Literal["tanh", "relu"]
@@ -96,17 +97,21 @@ class Normaliser(eqx.Module):
         scaled = (observation - self.mean) / spread
         return jnp.clip(jax.lax.stop_gradient(scaled), -FARTHEST, FARTHEST)
 
-    def update(self, seen: Float[Array, "n obs"]) -> "Normaliser":
-        """With further observations."""
-        count, total = len(seen), self.count + len(seen)
-        mean, variance = seen.mean(axis=0), seen.var(axis=0)
+    def update(self, seen: Float[Array, "n obs"], weight: Float[Array, " n"] | None = None) -> "Normaliser":
+        """With further observations, each as often as its `weight` says, or once."""
+        if weight is None:
+            count, mean, variance = len(seen), seen.mean(axis=0), seen.var(axis=0)
+        else:
+            count, mean = weight.sum(), jnp.average(seen, axis=0, weights=weight)
+            variance = jnp.average((seen - mean) ** 2, axis=0, weights=weight)
+        total = self.count + count
         gap = mean - self.mean
         spread = self.variance * self.count + variance * count + gap**2 * self.count * count / total
         return Normaliser(self.mean + gap * count / total, spread / total, total)
 
 
 class AbstractPolicy(eqx.Module):
-    """A stationary stochastic policy: ``policy(observation, key)`` is an action."""
+    """A stationary stochastic policy: ``policy(observation, key=key)`` is an action."""
 
     network: eqx.AbstractVar[Perceptron]
     normaliser: eqx.AbstractVar[Normaliser]
@@ -124,7 +129,7 @@ class AbstractPolicy(eqx.Module):
     def mode(self, observation: Float[Array, " obs"]) -> Any:
         """The action that the policy is centred on."""
 
-    def __call__(self, observation: Float[Array, " obs"], key: PRNGKeyArray) -> Any:
+    def __call__(self, observation: Float[Array, " obs"], *, key: PRNGKeyArray) -> Any:
         """Draw an action."""
         return self.sample_and_log_prob(observation, key)[0]
 
@@ -160,41 +165,32 @@ class SquashedGaussianPolicy(AbstractPolicy):
     $$a = l + \tfrac{h - l}{2}(\tanh u + 1), \; u \sim N(\mu(s), \sigma(s)^2), \quad
       \log\pi(a|s) = \log N(u) - \sum_i \log(1 - \tanh^2 u_i) - \sum_i \log\tfrac{h_i - l_i}{2}$$
 
-    Haarnoja et al. (2018), appendix C, with the box's scale.
+    Haarnoja et al. (2018), appendix C, with the box's scale. Near the edge of the box, where floats are too coarse to
+    tell u from a, `log_prob` is the mean density of all that is rounded to a.
     """
 
     network: Perceptron
     normaliser: Normaliser
     actions: Box
 
-    def gaussian(self, observation: Float[Array, " obs"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-        """The mean and log spread of u."""
+    def gaussian(self, observation: Float[Array, " obs"]) -> Gaussian:
+        """The law of u."""
         mean, raw = jnp.split(self.network(self.normaliser(observation)), 2)
-        return mean, LOWEST_LOG_STD + (HIGHEST_LOG_STD - LOWEST_LOG_STD) * jax.nn.sigmoid(raw + _UNIT_STD)
+        spread = HIGHEST_LOG_STD - LOWEST_LOG_STD
+        return Gaussian(mean, LOWEST_LOG_STD + spread * jax.nn.sigmoid(raw + _UNIT_STD))
 
     def sample_and_log_prob(
         self, observation: Float[Array, " obs"], key: PRNGKeyArray
     ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
-        mean, log_std = self.gaussian(observation)
-        u = mean + jnp.exp(log_std) * jr.normal(key, mean.shape, mean.dtype)
-        return from_unit(self.actions, jnp.tanh(u)), self._log_density(u, mean, log_std)
+        law = self.gaussian(observation)
+        u = law.mean + jnp.exp(law.log_std) * jr.normal(key, law.mean.shape, law.mean.dtype)
+        return squash(self.actions, u), log_density_at(self.actions, u, law)
 
     def log_prob(self, observation: Float[Array, " obs"], action: Float[Array, " n"]) -> Float[Array, ""]:
-        # At the very edge of the box u is infinite; the nearest float to it stands for what lies beyond.
-        edge = 1 - 1e-6
-        u = jnp.arctanh(jnp.clip(to_unit(self.actions, action), -edge, edge))
-        return self._log_density(u, *self.gaussian(observation))
+        return log_density_of(self.actions, action, self.gaussian(observation))
 
     def mode(self, observation: Float[Array, " obs"]) -> Float[Array, " n"]:
-        return from_unit(self.actions, jnp.tanh(self.gaussian(observation)[0]))
-
-    def _log_density(
-        self, u: Float[Array, " n"], mean: Float[Array, " n"], log_std: Float[Array, " n"]
-    ) -> Float[Array, ""]:
-        normal = -0.5 * ((u - mean) * jnp.exp(-log_std)) ** 2 - log_std - 0.5 * math.log(2 * math.pi)
-        # log(1 − tanh²u), written so that it does not cancel for large u.
-        slope = 2 * (math.log(2.0) - u - jax.nn.softplus(-2 * u))
-        return (normal - slope).sum() - log_half_width(self.actions)
+        return squash(self.actions, self.gaussian(observation).mean)
 
 
 class Units(eqx.Module):

@@ -129,7 +129,7 @@ class PPO(AbstractLearner):
         # Only now: within a batch the statistics stand still, so that probabilities can be compared.
         normaliser = policy.normaliser.update(rows.observation)
         policy, value = with_normaliser(policy, normaliser), with_normaliser(value, normaliser)
-        metrics["entropy"] = -weighted_moments(rows.log_prob, rows.weight)[0]
+        metrics["entropy"] = -weighted_moments(flat(batch).log_prob, rows.weight)[0]
         return PPOAgent(policy, value, memory, agent.batches + 1), metrics
 
     def _optimiser(self) -> optax.GradientTransformation:
@@ -142,7 +142,9 @@ class PPO(AbstractLearner):
     def _rows(self, agent: PPOAgent, batch: Transition, reward: Callable[..., Any] | None) -> Rows:
         steps = flat(batch)
         log_prob = jax.vmap(agent.policy.log_prob)(steps.observation, steps.action)
-        soft_reward = relabelled(steps, reward) - self.temperature * log_prob
+        # What was drawn earns its own entropy. The ratio is that of the action, which is all that the policy of later
+        # can be asked for.
+        soft_reward = relabelled(steps, reward) - self.temperature * steps.log_prob
         value, after = jax.vmap(agent.value)(steps.observation), jax.vmap(agent.value)(steps.next_observation)
         shape = batch.reward.shape
         advantage = generalised_advantage(

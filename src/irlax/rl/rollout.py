@@ -32,6 +32,16 @@ class Transition(NamedTuple):
     truncated: Bool[Array, "..."]
     #: Whether the action was random and not the policy's.
     explored: Bool[Array, "..."]
+    #: log π(a|s) when the action was drawn, which a rounded action may not tell; of no meaning where it was random.
+    log_prob: Float[Array, "..."]
+
+
+class Choice(NamedTuple):
+    """An action, and what `Transition` says of how it came about."""
+
+    action: Any
+    explored: Bool[Array, ""]
+    log_prob: Float[Array, ""]
 
 
 class Exploration(eqx.Module):
@@ -75,13 +85,16 @@ def choose(
     observation: Float[Array, " obs"],
     exploration: Exploration,
     key: PRNGKeyArray,
-) -> tuple[Any, Exploration, Bool[Array, ""]]:
+) -> tuple[Choice, Exploration]:
     """An action: the policy's, or a held random one while exploration lasts (always, without a policy)."""
     policy_key, uniform_key, hold_key = jr.split(key, 3)
     held = jnp.where(jr.uniform(hold_key) < HELD, exploration.held, uniform_action(actions, uniform_key))
     explored = exploration.left > 0
-    action = held if policy is None else jnp.where(explored, held, policy(observation, policy_key))
-    return action, Exploration(exploration.left - 1, held), explored
+    action, log_prob = held, jnp.zeros((), jnp.float32)
+    if policy is not None:
+        drawn, log_prob = policy.sample_and_log_prob(observation, policy_key)
+        action = jnp.where(explored, held, drawn)
+    return Choice(action, explored, log_prob), Exploration(exploration.left - 1, held)
 
 
 def begin_exploration(
@@ -112,10 +125,15 @@ def advance(
 ) -> tuple[Runner, Transition, Episodes]:
     """One step of one environment, and a new episode where one ended."""
     choice_key, step_key, begin_key = jr.split(key, 3)
-    action, exploration, explored = choose(policy, env.actions, runner.observation, runner.exploration, choice_key)
-    after = env.step(step_key, runner.state, action)
+    choice, exploration = choose(policy, env.actions, runner.observation, runner.exploration, choice_key)
+    after = env.step(step_key, runner.state, choice.action)
     transition = Transition(
-        runner.observation, action, after.reward, after.observation, after.terminated, after.truncated, explored
+        runner.observation,
+        reward=after.reward,
+        next_observation=after.observation,
+        terminated=after.terminated,
+        truncated=after.truncated,
+        **choice._asdict(),
     )
     ended = after.terminated | after.truncated
     tracker = Tracker(runner.tracker.earned + after.reward, runner.tracker.own)

@@ -297,6 +297,7 @@ class SAC(AbstractLearner):
             terminated=flags,
             truncated=flags,
             explored=flags,
+            log_prob=jnp.zeros(capacity, jnp.float32),
         )
         return Buffer(rows, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
 

@@ -53,7 +53,7 @@ class Training(eqx.Module):
 
     @property
     def policy(self) -> Any:
-        """The policy at the end: `policy(observation, key)`."""
+        """The policy at the end: `policy(observation, key=key)`."""
         return self.state.policy
 
     @property

@@ -57,10 +57,11 @@ def visits_of(problem, rows, chance):
 
 
 def episodes_of(problem, rows, chance):
-    """Paths as whole episodes [n, T], the way estimators see them: weighted by probability and γᵗ."""
+    """Paths as whole episodes [n, T], the way estimators see them: weighted by probability, and γᵗ."""
     one_hot = np.eye(problem.num_states)
-    weight = chance[:, None] * problem.discount ** np.arange(problem.horizon)
-    seen = one_hot[rows[:, :-1:2]], rows[:, 1::2].astype(np.int32), one_hot[rows[:, 2::2]], weight
+    weight = np.repeat(chance[:, None], problem.horizon, axis=1)
+    power = np.broadcast_to(problem.discount ** np.arange(problem.horizon), weight.shape)
+    seen = one_hot[rows[:, :-1:2]], rows[:, 1::2].astype(np.int32), one_hot[rows[:, 2::2]], weight, power
     return Steps(*[jnp.asarray(array) for array in seen])
 
 

@@ -148,7 +148,7 @@ def test_rows_without_weight_do_not_count():
 
 def test_rows_are_drawn_by_their_weights():
     weight = np.array([0.0, 1.0, 0.0, 2.0, 1.0, 0.0])
-    rows = Steps(jnp.arange(6.0)[:, None], jnp.arange(6), jnp.arange(6.0)[:, None], jnp.asarray(weight))
+    rows = Steps(jnp.arange(6.0)[:, None], jnp.arange(6), jnp.arange(6.0)[:, None], jnp.asarray(weight), jnp.ones(6))
     drawn = draw(rows, (4000,), key=jr.key(0))
     share = np.bincount(drawn.action, minlength=6) / 4000
     assert (share[weight == 0] == 0).all() and (drawn.weight == 1).all()

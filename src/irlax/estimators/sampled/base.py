@@ -128,7 +128,7 @@ class AbstractSampledIRL(eqx.Module):
         agent = self.learner.begin(observation_size, actions, key=agent_key)
         normaliser = Normaliser.of(observation_size)
         if self.normalise:
-            normaliser = normaliser.update(expert.rows.observation)
+            normaliser = normaliser.update(expert.rows.observation, expert.rows.weight)
         if reward is None:
             reward = self.begin_reward(normaliser, actions, key=reward_key)
         room = jax.tree.map(
@@ -222,7 +222,8 @@ class AbstractSampledIRL(eqx.Module):
     def _watch(self, state: State, expert: Steps, newest: Steps, *, key: PRNGKeyArray) -> Info:
         """How far apart expert and policy are, by what the present reward pays them; and the expert's likelihood."""
         expert_key, policy_key = jr.split(key)
-        theirs, ours = draw(expert.rows, (WATCHED,), key=expert_key), draw(newest.rows, (WATCHED,), key=policy_key)
+        theirs = draw(expert.rows.discounted, (WATCHED,), key=expert_key)
+        ours = draw(newest.rows.discounted, (WATCHED,), key=policy_key)
         paid = [jax.vmap(state.reward)(*steps[:3]) for steps in (theirs, ours)]
         spread = jnp.sqrt(jnp.concatenate(paid).var() + 1e-12)
         log_policy = jax.vmap(state.policy.log_prob)(theirs.observation, theirs.action)

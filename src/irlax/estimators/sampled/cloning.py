@@ -73,16 +73,16 @@ def clone(
 ) -> tuple[AbstractPolicy, Float[Array, " steps"]]:
     r"""$\max_\pi \mathbb{E}_{\mathcal D}[\log\pi(a|s)]$ from where `policy` stands, and the loss at each step.
 
-    Observations are normalised by their statistics in the demonstrations.
+    Observations are normalised by their statistics in the demonstrations, and rows are drawn by γᵗ of their weights.
     """
-    policy = with_normaliser(policy, policy.normaliser.update(rows.observation))
+    policy = with_normaliser(policy, policy.normaliser.update(rows.observation, rows.weight))
     optimiser = optax.adamw(optax.cosine_decay_schedule(how.learning_rate, how.steps), weight_decay=how.decay)
 
     def descend(carry: Any, key: PRNGKeyArray) -> tuple[Any, Array]:
         network, memory = carry
 
         def loss(network: Any) -> Float[Array, ""]:
-            batch = draw(rows, (how.batch_size,), key=key)
+            batch = draw(rows.discounted, (how.batch_size,), key=key)
             return -jax.vmap(with_network(policy, network).log_prob)(batch.observation, batch.action).mean()
 
         worth, gradient = jax.value_and_grad(loss)(network)

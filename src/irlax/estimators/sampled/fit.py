@@ -93,6 +93,12 @@ class SampledFit(eqx.Module):
         return self.demos.num_steps
 
     @property
+    def demonstrated_return(self) -> float | None:
+        """The mean true return of the demonstrations, by their weights; None where it is unknown."""
+        demos = self.demos
+        return None if demos.rewards is None else float(np.average(demos.returns, weights=demos.weights))
+
+    @property
     def iterations(self) -> int:
         """Rounds."""
         return len(self.history["steps"])
@@ -164,7 +170,8 @@ def finished(
 
 def _seen(policy: AbstractPolicy, steps: Steps) -> Float[np.ndarray, " obs"]:
     """The discounted mean of observations as the policy normalises them."""
-    mean = steps.weight @ jax.vmap(policy.normaliser)(steps.observation) / steps.weight.sum()
+    weight = steps.discounted.weight
+    mean = weight @ jax.vmap(policy.normaliser)(steps.observation) / weight.sum()
     return np.asarray(mean, np.float64)
 
 

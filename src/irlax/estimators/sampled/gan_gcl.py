@@ -88,7 +88,7 @@ class GANGCL(AbstractSampledIRL):
         constant = balance(logits[0], logits[1], weights[0], weights[1])
         # In units of the logits as they are, so that the penalty means the same at every temper.
         worth = classification_loss(logits[0] - constant, logits[1] - constant, *weights) / temper
-        square = half_square(rewards[0], rewards[1], *(steps.weight for steps, _ in seen))
+        square = half_square(rewards[0], rewards[1], *(steps.discounted.weight for steps, _ in seen))
         worth += rate * self.penalty * square * horizon_of(seen[0][0]) / 2
         return worth, {"temper": temper}
 

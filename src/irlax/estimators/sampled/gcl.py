@@ -20,7 +20,7 @@ from irlax.estimators.sampled.base import (
 from irlax.estimators.sampled.cloning import BehaviouralCloning, clone
 from irlax.estimators.sampled.losses import effective_share, importance_loss, log_mixture, tempering
 from irlax.estimators.sampled.rewards import ObservedReward, Over
-from irlax.estimators.sampled.steps import Recent, Steps
+from irlax.estimators.sampled.steps import Recent, Steps, mean
 from irlax.rl.learner import AbstractLearner
 from irlax.rl.networks import AbstractPolicy, Normaliser
 from irlax.rl.ppo import PPO
@@ -121,28 +121,29 @@ class GCL(AbstractSampledIRL):
         worth = importance_loss(
             returns[-num:], returns, samples.log_proposal, expert.weight[:, 0], samples.weight, temper=temper
         )
-        square = half_square(rewards[-num:], rewards[:-num], expert.weight, samples.episodes.weight[:-num])
+        weight = samples.episodes.discounted.weight
+        square = half_square(rewards[-num:], rewards[:-num], weight[-num:], weight[:-num])
         worth += rate * self.penalty * square * horizon_of(expert)
-        worth += self.constant_rate * uneven_rate(rewards[-num:]) + self.monotonic * falls(rewards[-num:])
+        worth += self.constant_rate * uneven_rate(rewards[-num:], expert.weight[:, 0])
+        worth += self.monotonic * falls(rewards[-num:], expert.weight[:, 0])
         return worth, {"effective_share": effective_share(log_weight, samples.weight), "temper": temper}
 
 
 def discounted_sum(numbers: Float[Array, "n T"], episodes: Steps) -> Float[Array, " n"]:
-    """Σ γᵗ x_t of each episode; the episodes' own weights are divided out."""
-    first = episodes.weight[:, :1]
-    return (numbers * episodes.weight / jnp.where(first > 0, first, 1.0)).sum(axis=1)
+    """Σ γᵗ x_t of each episode, whatever its weight."""
+    return (numbers * episodes.discount).sum(axis=1)
 
 
 def horizon_of(episodes: Steps) -> Float[Array, ""]:
     """Σ γᵗ: a loss of whole paths is as many times that of a step."""
-    return discounted_sum(jnp.ones_like(episodes.weight), episodes)[0]
+    return episodes.discount[0].sum()
 
 
-def uneven_rate(rewards: Float[Array, "n T"]) -> Float[Array, ""]:
-    """The mean square of second differences along paths."""
-    return (jnp.diff(rewards, n=2, axis=1) ** 2).mean()
+def uneven_rate(rewards: Float[Array, "n T"], weight: Float[Array, " n"]) -> Float[Array, ""]:
+    """The mean square of second differences along paths, each as often as its weight says."""
+    return mean((jnp.diff(rewards, n=2, axis=1) ** 2).mean(axis=1), weight)
 
 
-def falls(rewards: Float[Array, "n T"]) -> Float[Array, ""]:
-    """The mean square of falls by more than 1 from step to step."""
-    return (jax.nn.relu(-jnp.diff(rewards, axis=1) - 1) ** 2).mean()
+def falls(rewards: Float[Array, "n T"], weight: Float[Array, " n"]) -> Float[Array, ""]:
+    """The mean square of falls by more than 1 from step to step, likewise."""
+    return mean((jax.nn.relu(-jnp.diff(rewards, axis=1) - 1) ** 2).mean(axis=1), weight)

@@ -15,12 +15,23 @@ from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 
 class Steps(NamedTuple):
-    """Steps in rows, or episodes by time [..., T]; a step counts as often as its `weight` says."""
+    """Steps in rows, or episodes by time [..., T]; a step counts as often as its `weight` says.
+
+    Only how weights compare with one another matters, so they may be in any unit.
+    """
 
     observation: Float[Array, "*n obs"]
     action: Any
     next_observation: Float[Array, "*n obs"]
+    #: That of its episode, whatever the time.
     weight: Float[Array, "*n"]
+    #: γᵗ.
+    discount: Float[Array, "*n"]
+
+    @property
+    def discounted(self) -> "Steps":
+        """With γᵗ in the weights, and no discount left to apply."""
+        return self._replace(weight=self.weight * self.discount, discount=jnp.ones_like(self.discount))
 
     @property
     def rows(self) -> "Steps":
@@ -30,24 +41,28 @@ class Steps(NamedTuple):
 
 
 def of_demos(demos: Demonstrations, actions: Any, discount: float) -> Steps:
-    """Rows of demonstrations; `weight` is γᵗ times the episode's own."""
+    """Rows of demonstrations, with the weights of their episodes as shares of the largest."""
     assert demos.observations is not None and demos.next_observations is not None
     kind = np.int32 if isinstance(actions, Discrete) else np.float32
-    weight = demos.weights[demos.episode] * discount**demos.times
+    # Both relative, and before they become single precision: weights of any size are allowed there, and where all
+    # demonstrations begin late, γᵗ would be zero throughout.
+    share = demos.weights / demos.weights.max()
+    elapsed = demos.times - demos.times.min()
     return Steps(
         jnp.asarray(demos.observations, jnp.float32),
         jnp.asarray(demos.actions.astype(kind)),
         jnp.asarray(demos.next_observations, jnp.float32),
-        jnp.asarray(weight, jnp.float32),
+        jnp.asarray(share[demos.episode], jnp.float32),
+        jnp.asarray(discount**elapsed, jnp.float32),
     )
 
 
 def of_rollout(rollout: Transition, discount: float) -> Steps:
-    """Whole episodes [T, N] as [N, T]; `weight` is γᵗ."""
+    """Whole episodes [T, N] as [N, T], of weight 1."""
     by_episode = jax.tree.map(lambda array: jnp.swapaxes(array, 0, 1), rollout)
     time = jnp.arange(rollout.reward.shape[0])
-    weight = jnp.broadcast_to(discount**time, by_episode.reward.shape)
-    return Steps(by_episode.observation, by_episode.action, by_episode.next_observation, weight)
+    power = jnp.broadcast_to(discount**time, by_episode.reward.shape)
+    return Steps(by_episode.observation, by_episode.action, by_episode.next_observation, jnp.ones_like(power), power)
 
 
 def draw(rows: Steps, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Steps:
@@ -63,12 +78,9 @@ def _indices(weight: Float[Array, " n"], shape: tuple[int, ...], key: PRNGKeyArr
 
 
 def pools(expert: Steps, recent: "Recent", *, discounted: bool) -> tuple[Steps, Steps]:
-    """The steps of the expert and of recent policies, weighted by γᵗ or else each as much as the others."""
-    rows = expert.rows, recent.steps.rows
-    if discounted:
-        return rows
-    # Rounds that are yet to come weigh nothing either way.
-    return rows[0]._replace(weight=jnp.sign(rows[0].weight)), rows[1]._replace(weight=jnp.sign(rows[1].weight))
+    """The steps of the expert and of recent policies, each as much as its episode, and γᵗ of that if `discounted`."""
+    theirs, ours = expert.rows, recent.steps.rows
+    return (theirs.discounted, ours.discounted) if discounted else (theirs, ours)
 
 
 def drawn(expert: Steps, ours: Steps, size: int, *, key: PRNGKeyArray) -> tuple[Steps, Steps]:

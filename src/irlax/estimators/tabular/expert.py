@@ -86,7 +86,7 @@ class Expert(eqx.Module):
         demos.check(mdp)
         if start != "mdp":
             first = np.bincount(demos.start_states, weights=demos.weights, minlength=mdp.num_states)
-            mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, first / first.sum())
+            mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, mdp.as_narrow(first / first.sum()))
         return cls(mdp, demos, None, float(demos.weights.sum()))
 
     def visits(self, *, warn: bool) -> tuple[Float[np.ndarray, "A R"], float]:
