@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP
+from irlax.mdp import MDP, Ragged
 from irlax.mdp.rows import by_row, joined, split
 from irlax.planning.chain import Chain
 from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, values_in_stretch
@@ -20,8 +20,9 @@ from irlax.typing import Array, Float
 def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     r"""Discounted state–action occupancy: d_t(s,a) = γᵗ P(S_t = s, A_t = a), or Σ_t d_t if T is infinite.
 
-    `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan, which is carried out in this `mdp`
-    whatever it was made for. In an undiscounted endless problem the end itself is not counted.
+    `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan. That may have been made for other transitions,
+    another start or another discount; it is carried out in this `mdp`, if it takes no action that does not exist here.
+    In an undiscounted endless problem the end itself is not counted.
     """
     return _by_state(mdp, policy_over_time(mdp, policy))
 
@@ -161,18 +162,68 @@ def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], c
 def policy_over_time(mdp: MDP, policy: Any) -> Any:
     """A plan as it is, or a checked policy as [T, A, S] (finite) or [A, S] (infinite)."""
     if isinstance(policy, Plan):
-        refuse_other_horizon(mdp, policy)
+        refuse_other_problem(mdp, policy)
         return policy
     return mdp.as_narrow(jnp.asarray(checked_policy(mdp, policy))).swapaxes(-1, -2)
 
 
-def refuse_other_horizon(mdp: MDP, plan: Plan) -> None:
-    """A ValueError for a plan that was made for another horizon."""
-    if plan.mdp.horizon != mdp.horizon:
+def refuse_other_problem(mdp: MDP, plan: Plan) -> None:
+    """A ValueError for a plan that cannot be carried out here: of another shape or horizon, or with other actions."""
+    made_for = plan.mdp
+    if made_for.horizon != mdp.horizon:
         raise ValueError(
-            f"The plan was made for horizon {plan.mdp.horizon}, but the MDP has {mdp.horizon}. "
+            f"The plan was made for horizon {made_for.horizon}, but the MDP has {mdp.horizon}. "
             f"Plan again, or pass one of its policies as an array."
         )
+    if (made_for.num_states, made_for.table_shape) != (mdp.num_states, mdp.table_shape):
+        raise ValueError(
+            f"The plan was made for an MDP with {made_for.num_states} states and tables of shape "
+            f"{made_for.table_shape}, but this one has {mdp.num_states} and {mdp.table_shape}. Plan in this MDP."
+        )
+    _refuse_other_layout(mdp, made_for)
+    _refuse_missing_actions(mdp, plan)
+
+
+def _refuse_other_layout(mdp: MDP, made_for: MDP) -> None:
+    here, there = mdp.dynamics, made_for.dynamics
+    if not isinstance(here, Ragged) or not isinstance(there, Ragged) or is_traced(here, there):
+        return
+    counts, made_for_counts = np.asarray(here.layout.counts), np.asarray(there.layout.counts)
+    differ = counts != made_for_counts
+    if differ.any():
+        raise ValueError(
+            f"The plan was made for an MDP in which states {checks.places(differ)} have "
+            f"{checks.some(made_for_counts[differ])} actions, but here they have {checks.some(counts[differ])}, and "
+            f"stand elsewhere in tables. Plan in this MDP."
+        )
+
+
+def _refuse_missing_actions(mdp: MDP, plan: Plan) -> None:
+    # Nearly always there is nothing to find, and no policy has to be computed to know it.
+    if mdp.mask is None or mdp.mask is plan.mdp.mask or is_traced(mdp, plan):
+        return
+    missing = np.asarray(plan.mdp.available) & ~np.asarray(mdp.available)
+    if not missing.any():
+        return
+    used = missing & (np.asarray(_ever_chosen(plan)) > 0)
+    if used.any():
+        raise ValueError(
+            f"The plan was made for another MDP, and puts probability on actions that do not exist in this one, at "
+            f"(state, action) {checks.places(used)}. Plan in this MDP, or pass a policy array without them."
+        )
+
+
+@jax.jit
+def _ever_chosen(plan: Plan) -> Float[Array, "R A"]:
+    """The largest probability that a plan ever gives to each action."""
+    if plan.mdp.horizon is None:
+        return action_major_policy(plan.backup, jnp.asarray(plan.value)).T
+
+    def larger(most, now):
+        return jnp.maximum(most, now), None
+
+    nothing = jnp.zeros(plan.mdp.table_shape[::-1], plan.kept.dtype)
+    return _forward_in_time(plan, larger, nothing)[0].T
 
 
 def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
