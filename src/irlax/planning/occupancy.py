@@ -11,6 +11,7 @@ from irlax import checks
 from irlax.mdp import MDP, Ragged
 from irlax.mdp.rows import by_row, joined, split
 from irlax.planning.chain import Chain
+from irlax.planning.endless import with_ends
 from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, values_in_stretch
 from irlax.precision import exact, is_traced
 from irlax.typing import Array, Float
@@ -24,7 +25,7 @@ def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     another start or another discount; it is carried out in this `mdp`, if it takes no action that does not exist here.
     In an undiscounted endless problem the end itself is not counted.
     """
-    return _by_state(mdp, policy_over_time(mdp, policy))
+    return _by_state(*carried_out(mdp, policy))
 
 
 @jax.jit
@@ -41,7 +42,7 @@ def occupancy_of(mdp: MDP, policy: Any) -> Float[Array, "*T A R"]:
 @exact
 def visits(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
     r"""The occupancy summed over time, Σ_t γᵗ P(S_t = s, A_t = a), without an array over T·S·A."""
-    return visits_of(mdp, policy_over_time(mdp, policy)).T
+    return visits_of(*carried_out(mdp, policy)).T
 
 
 def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
@@ -61,7 +62,8 @@ def row_visits_of(mdp: MDP, policy: Any) -> Float[Array, " R"]:
 @exact
 def expected_return(mdp: MDP, policy: Any, reward: Any) -> Float[Array, ""]:
     r"""$G(\pi) = \mathbb{E}_\pi[\sum_t \gamma^t r(S_t, A_t, S_{t+1})]$, for a policy or a plan."""
-    return (visits_of(mdp, policy_over_time(mdp, policy)) * folded(mdp, reward)).sum()
+    reward = folded(mdp, reward)
+    return (visits_of(*carried_out(mdp, policy, reward)) * reward).sum()
 
 
 @exact
@@ -73,7 +75,7 @@ def feature_expectations(mdp: MDP, policy: Any, features: Any) -> Float[Array, "
             f"`features` must have shape (S, K), (S, A, K) or (S, A, S', K), but has {jnp.shape(features)}."
         )
     checked_reward(mdp, features[..., 0])
-    mass = visits_of(mdp, policy_over_time(mdp, policy))
+    mass = visits_of(*carried_out(mdp, policy))
     by_feature = jnp.moveaxis(jnp.asarray(features), -1, 0)
     return jax.vmap(lambda feature: (mass * folded(mdp, feature)).sum())(by_feature)
 
@@ -159,12 +161,17 @@ def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], c
     return carry, jax.tree.map(lambda *parts: jnp.concatenate(parts), outputs, last)
 
 
-def policy_over_time(mdp: MDP, policy: Any) -> Any:
-    """A plan as it is, or a checked policy as [T, A, S] (finite) or [A, S] (infinite)."""
+def carried_out(mdp: MDP, policy: Any, reward: Float[Array, "A R"] | None = None) -> tuple[MDP, Any]:
+    """The MDP, and a plan that fits it or a checked policy as [T, A, S] (finite) or [A, S] (infinite).
+
+    At γ = 1 with no horizon the policy must come to an end; if only `reward` is asked for, it may stay for ever where
+    that is zero. In the MDP that is returned, states that it never leaves count as ends.
+    """
     if isinstance(policy, Plan):
         refuse_other_problem(mdp, policy)
-        return policy
-    return mdp.as_narrow(jnp.asarray(checked_policy(mdp, policy))).swapaxes(-1, -2)
+    else:
+        policy = mdp.as_narrow(jnp.asarray(checked_policy(mdp, policy))).swapaxes(-1, -2)
+    return with_ends(mdp, policy, reward), policy
 
 
 def refuse_other_problem(mdp: MDP, plan: Plan) -> None:
