@@ -52,7 +52,7 @@ def hard_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
 def _backward(backup: HardBackup) -> Float[Array, "T S"]:
     """Backward induction on centred rewards, so that their level costs no digits."""
     centre, _ = _centre_and_unit(backup)
-    periods = jnp.cumsum(backup.mdp.discount ** jnp.arange(backup.mdp.horizon))[::-1]
+    periods = jnp.cumsum(backup.mdp.discount ** jnp.arange(backup.mdp.horizon, dtype=centre.dtype))[::-1]
     return backward_induction(_eased(backup, centre, 1.0)) + (centre * periods)[:, None]
 
 

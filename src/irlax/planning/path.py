@@ -38,7 +38,7 @@ def path_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
     reward = checked_reward(mdp, reward)
     if reward.ndim < 3:
         return plan_with(PathBackup(mdp, folded(mdp, reward)), tol, method)
-    nothing = jnp.zeros(mdp.table_shape[::-1])
+    nothing = jnp.zeros(mdp.table_shape[::-1], reward.dtype)
     return plan_with(PathBackup(mdp, nothing, mdp.dynamics.align(reward)), tol, method)
 
 
