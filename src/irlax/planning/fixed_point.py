@@ -224,7 +224,8 @@ def _certified_undiscounted(
     if isinstance(backup, HardBackup):
         # Of equally good ways to the end w must count the longest; that of the shared policy is their mean.
         worthwhile = ~is_inside(steps_to_end) & (epsilon <= NEARLY_SOLVED * scale)
-        steps_to_end = jax.lax.cond(worthwhile, _longest_way, lambda *_: _[-1], backup, value, epsilon, steps_to_end)
+        longest_way = functools.partial(_longest_way, backup, value, epsilon)
+        steps_to_end = jax.lax.cond(worthwhile, longest_way, lambda steps: steps, steps_to_end)
     longest = steps_to_end.max()
     # An interval wider than the values themselves certifies nothing: a circle that pays looks like a very long way.
     certified = is_inside(steps_to_end) & (epsilon * longest <= scale)

@@ -28,7 +28,8 @@ def hard_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
 
     At γ = 1 with no horizon, V is the largest total reward of all policies, also of those that never end: where one can
     go round in circles for nothing, it is at least 0. A circle that earns as much as it costs, or more, is an error:
-    its total has no limit. Inside `jit` circles cannot be looked for, and V is that of the policies that end.
+    its total has no limit. Inside `jit` circles cannot be looked for: V is that of the policies that end, and +inf if
+    that cannot be certified.
     """
     backup = HardBackup(mdp, folded(mdp, reward))
     if mdp.horizon is not None:
