@@ -50,6 +50,16 @@ def test_rescaling_changes_the_soft_policy_and_not_the_hard_one():
     assert not same_hard_policy(mdp, reward, -scaled, under="all")
 
 
+@pytest.mark.parametrize(("discount", "horizon"), [(0.9999, None), (0.9, 40)])
+def test_a_constant_leaves_the_hard_policy_however_large_it_is(discount, horizon):
+    rng = np.random.default_rng(5)
+    transitions, reward = rng.dirichlet(np.ones(6), size=(6, 3)), rng.normal(size=(6, 3))
+    mdp = ix.MDP.from_dense(transitions, np.eye(6)[0], discount=discount, horizon=horizon)
+    for constant in (1e3, 1e6):
+        assert same_hard_policy(mdp, reward, reward + constant)
+        assert not same_hard_policy(mdp, reward, constant - reward)
+
+
 def test_rewards_may_agree_under_these_dynamics_and_not_under_all():
     mdp = ix.envs.TwoStateCycle().mdp
     one, two = np.array([1.0, 0.0]), np.array([0.0, 1.0])

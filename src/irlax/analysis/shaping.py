@@ -64,9 +64,10 @@ def same_hard_policy(mdp: MDP, first: Any, second: Any, *, under: Scope = "given
 
 
 def _optimal_actions(mdp: MDP, reward: Any, tol: float) -> np.ndarray:
-    q = np.asarray(hard_plan(mdp, reward).q)
-    top = q.max(axis=-1, keepdims=True)
-    return q >= top - tol * np.maximum(1, np.abs(top))
+    """What the best policy does, and what loses no more than `tol` of the most that any action loses."""
+    plan = hard_plan(mdp, reward)
+    lost = np.asarray(mdp.dynamics.spread(plan.value.T)).T[..., None] - plan.q
+    return (plan.policy > 0) | (lost <= tol * lost[np.isfinite(lost)].max())
 
 
 @exact

@@ -8,7 +8,7 @@ import numpy as np
 
 from irlax.demos.demonstrations import Demonstrations
 from irlax.mdp import MDP
-from irlax.planning.occupancy import refuse_other_horizon
+from irlax.planning.occupancy import refuse_other_problem
 from irlax.planning.plan import Plan
 from irlax.precision import exact
 from irlax.typing import Array, Float, Int
@@ -71,7 +71,7 @@ def _choose(
 
 def _by_episode(mdp: MDP, plan: Plan, demos: Demonstrations, discounted: bool) -> Float[Array, " N"]:
     demos.check(mdp)
-    refuse_other_horizon(mdp, plan)
+    refuse_other_problem(mdp, plan)
     weight = mdp.discount ** jnp.asarray(demos.times, float) if discounted else 1.0
     choices = weight * log_policy_of_choices(plan, demos)
     return jnp.zeros(demos.num_episodes).at[demos.episode].add(choices)

@@ -12,7 +12,7 @@ from irlax import checks
 from irlax.demos.demonstrations import Demonstrations, from_rows
 from irlax.mdp import MDP
 from irlax.mdp.sampling import inverse_cdf
-from irlax.planning.occupancy import checked_policy, refuse_other_horizon
+from irlax.planning.occupancy import checked_policy, refuse_other_problem
 from irlax.planning.plan import Plan
 from irlax.precision import scope
 from irlax.typing import Array, Float, Int, PRNGKeyArray
@@ -34,7 +34,7 @@ def rollout(mdp: MDP, policy: Any, *, num: int, key: PRNGKeyArray, length: int |
     steps = length if mdp.horizon is None else mdp.horizon
     with scope():
         if isinstance(policy, Plan):
-            refuse_other_horizon(mdp, policy)
+            refuse_other_problem(mdp, policy)
             policy = policy.policy
         policy = checked_policy(mdp, policy)
         states, actions, after = map(np.asarray, _sample(mdp, jnp.asarray(policy), num, steps, key))

@@ -231,17 +231,20 @@ def undiscounted_end(dynamics: AbstractDynamics, available: Bool[np.ndarray, "R 
             f"available action, so choosing there would earn entropy for ever (log 2 a step with two). "
             f"Pass `available=` with one action in each absorbing state. {advice}"
         )
-    edges = dynamics.followers(available)
-    # One extra node that every terminal state is entered from: a backward search then starts everywhere at once.
-    size = len(terminal)
-    source = sp.csr_array(terminal.astype(float)[None, :])
-    backwards = sp.block_array([[edges.T, None], [source, sp.csr_array((1, 1))]], format="csr")
-    reached = np.zeros(size + 1, bool)
-    reached[breadth_first_order(backwards, size, return_predecessors=False)] = True
-    lost = ~reached[:size]
+    lost = ~leading_to(dynamics.followers(available), terminal)
     if lost.any():
         raise ValueError(
             f"discount = 1 with no horizon: no absorbing state can be reached from states "
             f"{checks.places(lost)}, so their values would be infinite. {advice}"
         )
     return terminal
+
+
+def leading_to(edges: Any, targets: Bool[np.ndarray, " S"]) -> Bool[np.ndarray, " S"]:
+    """The states from which some target can be reached along edges (s, s') of a sparse matrix; targets too."""
+    # One extra node that every target is entered from: a backward search then starts everywhere at once.
+    source = sp.csr_array(targets.astype(float)[None, :])
+    backwards = sp.block_array([[edges.T, None], [source, sp.csr_array((1, 1))]], format="csr")
+    reached = np.zeros(len(targets) + 1, bool)
+    reached[breadth_first_order(backwards, len(targets), return_predecessors=False)] = True
+    return reached[:-1]

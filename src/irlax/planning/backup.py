@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from irlax.mdp import MDP, AbstractDynamics
 from irlax.mdp.rows import by_row, kept, log_sum_exp, softmax, written_out
 from irlax.precision import StaysOnDevice
-from irlax.typing import Array, Float
+from irlax.typing import Array, Float, Scalar
 
-#: Actions this close to the best, relative to the size of the values, count as equally good.
-TIE = 1e-10
+#: What rounding can make of two values that are equal, in units of machine epsilon times the largest value.
+TIE_ROUNDING = 64.0
 
 
 class AbstractBackup(StaysOnDevice):
@@ -94,6 +94,9 @@ class SoftBackup(AbstractBackup):
 class HardBackup(AbstractBackup):
     """The return-maximising model: Q as in the soft one, V(s) = max_a Q(s,a); ties share the policy equally."""
 
+    #: How far apart the values of equally good actions may look for other reasons than rounding.
+    slack: Scalar = 0.0
+
     def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return self.available_only(_discounted(self, next_value))
 
@@ -103,8 +106,10 @@ class HardBackup(AbstractBackup):
     def log_policy(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
         dynamics = self.mdp.dynamics
         best = dynamics.spread(self.value(q))
-        ties = q >= best - TIE * jnp.maximum(1, jnp.abs(best))
-        return jnp.where(ties, -jnp.log(dynamics.spread(dynamics.added(ties.sum(axis=0)))), -jnp.inf)
+        rounding = TIE_ROUNDING * jnp.finfo(q.dtype).eps * jnp.where(jnp.isfinite(q), jnp.abs(q), 0).max()
+        ties = q >= best - (rounding + self.slack)
+        num_best = dynamics.spread(dynamics.added(ties.sum(axis=0))).astype(q.dtype)
+        return jnp.where(ties, -jnp.log(num_best), -jnp.inf)
 
     def policy(self, q: Float[Array, "A R"], value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return jnp.exp(self.log_policy(q))

@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.planning.backup import AbstractBackup
+from irlax.planning.backup import AbstractBackup, HardBackup
 from irlax.planning.chain import DENSE_LIMIT, KRYLOV_TOLERANCE, Chain
 from irlax.precision import is_traced
-from irlax.typing import Array, Float, Int
+from irlax.typing import Array, Float, Int, Scalar
 from irlax.user_warnings import warn_user
 
 Method = Literal["auto", "newton", "value-iteration"]
@@ -38,6 +38,8 @@ INEXACT = 0.1
 FALLBACK_SWEEPS = 50
 #: A backup's rounding error, in units of machine epsilon times the largest value.
 ROUNDING = 8.0
+#: With residuals this small, relative to the values, it is worth the effort to look for a certificate.
+NEARLY_SOLVED = 1e-6
 
 
 class Settings(NamedTuple):
@@ -56,20 +58,30 @@ class Solution(eqx.Module):
     steps: Int[Array, ""]
 
 
+class NoFixedPointError(ValueError):
+    """At γ = 1 the values grow without bound."""
+
+
 def fixed_point(
-    backup: AbstractBackup, tol: float, method: Method, *, start: Float[Array, " S"] | None = None
+    backup: AbstractBackup,
+    tol: float,
+    method: Method,
+    *,
+    start: Float[Array, " S"] | None = None,
+    unit: Scalar = 1.0,
 ) -> Solution:
     """Solve V = T V to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), or to the rounding floor where that is higher.
 
     `start` is a guess, such as the solution of a problem nearby. At γ < 1 any guess leads to the solution; at γ = 1
-    one that goes round in circles would not, and it is left aside.
+    one that goes round in circles would not, and it is left aside. `unit` is what a reward of 1 stands for, where the
+    caller has scaled rewards: warnings speak of what the user gave.
     """
     checks.one_of("method", method, METHODS)
     settings = Settings(checks.positive("tol", tol), _chosen(backup, tol, method))
     usable = start is not None and backup.mdp.terminal is None
     solution = Solution(*_solve(settings, backup, start if usable else None))
     if not is_traced(solution):
-        _complain(solution, backup, settings)
+        _complain(solution, backup, settings, float(unit))
     return solution
 
 
@@ -176,7 +188,7 @@ def _proper_start(backup: AbstractBackup) -> Float[Array, " S"]:
     dynamics = backup.mdp.dynamics
     gain = backup.q(backup.nothing)
     exists = jnp.isfinite(gain)
-    uniform = exists / dynamics.spread(dynamics.added(exists.sum(axis=0)))
+    uniform = exists.astype(gain.dtype) / dynamics.spread(dynamics.added(exists.sum(axis=0)))
     chain = Chain(uniform, dynamics, backup.mdp.discount, backup.mdp.terminal)
     mean = dynamics.added((uniform * jnp.where(exists, gain, 0)).sum(axis=0))
     return chain.solve_values(mean if backup.mdp.terminal is None else jnp.where(backup.mdp.terminal, 0, mean))
@@ -201,20 +213,53 @@ def _certified_undiscounted(
     From below this holds by convexity as soon as |TV − V| ≤ ε; from above it is checked.
     """
     steps_to_end = chain_at(backup, value).solve_values(jnp.ones_like(value))
-    rounding = ROUNDING * jnp.finfo(value.dtype).eps * jnp.maximum(1, jnp.abs(value).max())
+    scale = jnp.maximum(1, jnp.abs(value).max())
+    rounding = ROUNDING * jnp.finfo(value.dtype).eps * scale
     epsilon = 2 * jnp.abs(after - value).max() + 2 * rounding
-    above = value + epsilon * steps_to_end
-    inside = (backup(above) <= above).all() & (steps_to_end >= 1 - 1e-6).all()
+
+    def is_inside(steps_to_end):
+        above = value + epsilon * steps_to_end
+        return (backup(above) <= above).all() & (steps_to_end >= 1 - 1e-6).all()
+
+    if isinstance(backup, HardBackup):
+        # Of equally good ways to the end w must count the longest; that of the shared policy is their mean.
+        worthwhile = ~is_inside(steps_to_end) & (epsilon <= NEARLY_SOLVED * scale)
+        longest_way = functools.partial(_longest_way, backup, value, epsilon)
+        steps_to_end = jax.lax.cond(worthwhile, longest_way, lambda steps: steps, steps_to_end)
     longest = steps_to_end.max()
-    return value, jnp.where(inside, epsilon * longest, jnp.inf), 2 * rounding * longest
+    # An interval wider than the values themselves certifies nothing: a circle that pays looks like a very long way.
+    certified = is_inside(steps_to_end) & (epsilon * longest <= scale)
+    return value, jnp.where(certified, epsilon * longest, jnp.inf), 2 * rounding * longest
 
 
-def _complain(solution: Solution, backup: AbstractBackup, settings: Settings) -> None:
+def _longest_way(
+    backup: HardBackup, value: Float[Array, " S"], epsilon: Float[Array, ""], steps_to_end: Float[Array, " S"]
+) -> Float[Array, " S"]:
+    """The most steps to the end that any choice among the best actions can take, by policy iteration from a guess."""
+    close = HardBackup(backup.mdp, backup.reward, 4 * epsilon * steps_to_end.max())
+    among_best = jnp.isfinite(close.log_policy(close.q(value)))
+    mdp = eqx.tree_at(lambda mdp: mdp.mask, backup.mdp, among_best, is_leaf=lambda node: node is None)
+    steps = HardBackup(mdp, jnp.ones_like(backup.reward))
+
+    def longer(state):
+        _, now, tried = state
+        return now, now + chain_at(steps, now).solve_values(steps(now) - now), tried + 1
+
+    def unfinished(state):
+        before, now, tried = state
+        return jnp.isfinite(now).all() & (now > before * (1 + 1e-9)).any() & (tried < MAX_NEWTON_STEPS)
+
+    # As a problem of its own it counts from the end, which is worth 0; here the end counts as one step.
+    now = steps_to_end - 1
+    return 1 + jax.lax.while_loop(unfinished, longer, (jnp.full_like(now, -1), now, jnp.asarray(0)))[1]
+
+
+def _complain(solution: Solution, backup: AbstractBackup, settings: Settings, unit: float) -> None:
     bound, steps = float(solution.error_bound), int(solution.steps)
     if not np.isfinite(bound):
         if backup.mdp.terminal is None:
             raise ValueError("The value has no finite solution: rewards this large overflow. Rescale them.")
-        raise ValueError(
+        raise NoFixedPointError(
             "The soft fixed point does not exist: at discount = 1 the reward and the entropy of going round "
             "in circles outweigh the way to the end, so values grow without bound "
             f"(no solution that float64 can certify after {steps} Newton steps). Lower the rewards, give a horizon, or "
@@ -224,6 +269,6 @@ def _complain(solution: Solution, backup: AbstractBackup, settings: Settings) ->
     wanted = settings.tol * max(1.0, float(np.abs(value).max()))
     if bound > wanted:
         warn_user(
-            f"Values are certified to ±{bound:.2g} only, not to the ±{wanted:.2g} asked for: that is the rounding "
-            f"floor of so long-lived a problem, or the limit of {steps} steps."
+            f"Values are certified to ±{bound * unit:.2g} only, not to the ±{wanted * unit:.2g} asked for: that is the "
+            f"rounding floor of so long-lived a problem, or the limit of {steps} steps."
         )

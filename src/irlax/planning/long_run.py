@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from irlax import checks
 from irlax.mdp import MDP
 from irlax.planning.chain import Chain
-from irlax.planning.occupancy import checked_policy
+from irlax.planning.occupancy import checked_policy, refuse_other_problem
 from irlax.planning.plan import Plan
 from irlax.precision import exact, is_traced
 from irlax.typing import Array, Float
@@ -32,7 +32,10 @@ def long_run(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
         raise ValueError(
             f"There is no long run over a horizon of {mdp.horizon} decisions. Use `occupancy`, or an MDP without one."
         )
-    by_state = jnp.asarray(policy.policy if isinstance(policy, Plan) else checked_policy(mdp, policy))
+    if isinstance(policy, Plan):
+        refuse_other_problem(mdp, policy)
+        policy = policy.policy
+    by_state = jnp.asarray(checked_policy(mdp, policy))
     if not is_traced(mdp, by_state):
         refuse_several_classes(mdp, np.asarray(by_state))
     return _long_run(mdp, by_state.T).T

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP
+from irlax.mdp import MDP, Ragged
 from irlax.mdp.rows import by_row, joined, split
 from irlax.planning.chain import Chain
+from irlax.planning.endless import with_ends
 from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, values_in_stretch
 from irlax.precision import exact, is_traced
 from irlax.typing import Array, Float
@@ -22,10 +23,11 @@ _OVER_ACTIONS = "Divide it by its sum over the actions of each state first."
 def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     r"""Discounted state–action occupancy: d_t(s,a) = γᵗ P(S_t = s, A_t = a), or Σ_t d_t if T is infinite.
 
-    `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan, which is carried out in this `mdp`
-    whatever it was made for. In an undiscounted endless problem the end itself is not counted.
+    `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan. That may have been made for other transitions,
+    another start or another discount; it is carried out in this `mdp`, if it takes no action that does not exist here.
+    In an undiscounted endless problem the end itself is not counted.
     """
-    return _by_state(mdp, policy_over_time(mdp, policy))
+    return _by_state(*carried_out(mdp, policy))
 
 
 @jax.jit
@@ -42,7 +44,7 @@ def occupancy_of(mdp: MDP, policy: Any) -> Float[Array, "*T A R"]:
 @exact
 def visits(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
     r"""The occupancy summed over time, Σ_t γᵗ P(S_t = s, A_t = a), without an array over T·S·A."""
-    return visits_of(mdp, policy_over_time(mdp, policy)).T
+    return visits_of(*carried_out(mdp, policy)).T
 
 
 def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
@@ -62,7 +64,8 @@ def row_visits_of(mdp: MDP, policy: Any) -> Float[Array, " R"]:
 @exact
 def expected_return(mdp: MDP, policy: Any, reward: Any) -> Float[Array, ""]:
     r"""$G(\pi) = \mathbb{E}_\pi[\sum_t \gamma^t r(S_t, A_t, S_{t+1})]$, for a policy or a plan."""
-    return (visits_of(mdp, policy_over_time(mdp, policy)) * folded(mdp, reward)).sum()
+    reward = folded(mdp, reward)
+    return (visits_of(*carried_out(mdp, policy, reward)) * reward).sum()
 
 
 @exact
@@ -74,7 +77,7 @@ def feature_expectations(mdp: MDP, policy: Any, features: Any) -> Float[Array, "
             f"`features` must have shape (S, K), (S, A, K) or (S, A, S', K), but has {jnp.shape(features)}."
         )
     checked_reward(mdp, features[..., 0])
-    mass = visits_of(mdp, policy_over_time(mdp, policy))
+    mass = visits_of(*carried_out(mdp, policy))
     by_feature = jnp.moveaxis(jnp.asarray(features), -1, 0)
     return jax.vmap(lambda feature: (mass * folded(mdp, feature)).sum())(by_feature)
 
@@ -160,21 +163,76 @@ def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], c
     return carry, jax.tree.map(lambda *parts: jnp.concatenate(parts), outputs, last)
 
 
-def policy_over_time(mdp: MDP, policy: Any) -> Any:
-    """A plan as it is, or a checked policy as [T, A, S] (finite) or [A, S] (infinite)."""
+def carried_out(mdp: MDP, policy: Any, reward: Float[Array, "A R"] | None = None) -> tuple[MDP, Any]:
+    """The MDP, and a plan that fits it or a checked policy as [T, A, S] (finite) or [A, S] (infinite).
+
+    At γ = 1 with no horizon the policy must come to an end; if only `reward` is asked for, it may stay for ever where
+    that is zero. In the MDP that is returned, states that it never leaves count as ends.
+    """
     if isinstance(policy, Plan):
-        refuse_other_horizon(mdp, policy)
-        return policy
-    return mdp.as_narrow(jnp.asarray(checked_policy(mdp, policy))).swapaxes(-1, -2)
+        refuse_other_problem(mdp, policy)
+    else:
+        policy = mdp.as_narrow(jnp.asarray(checked_policy(mdp, policy))).swapaxes(-1, -2)
+    return with_ends(mdp, policy, reward), policy
 
 
-def refuse_other_horizon(mdp: MDP, plan: Plan) -> None:
-    """A ValueError for a plan that was made for another horizon."""
-    if plan.mdp.horizon != mdp.horizon:
+def refuse_other_problem(mdp: MDP, plan: Plan) -> None:
+    """A ValueError for a plan that cannot be carried out here: of another shape or horizon, or with other actions."""
+    made_for = plan.mdp
+    if made_for.horizon != mdp.horizon:
         raise ValueError(
-            f"The plan was made for horizon {plan.mdp.horizon}, but the MDP has {mdp.horizon}. "
+            f"The plan was made for horizon {made_for.horizon}, but the MDP has {mdp.horizon}. "
             f"Plan again, or pass one of its policies as an array."
         )
+    if (made_for.num_states, made_for.table_shape) != (mdp.num_states, mdp.table_shape):
+        raise ValueError(
+            f"The plan was made for an MDP with {made_for.num_states} states and tables of shape "
+            f"{made_for.table_shape}, but this one has {mdp.num_states} and {mdp.table_shape}. Plan in this MDP."
+        )
+    _refuse_other_layout(mdp, made_for)
+    _refuse_missing_actions(mdp, plan)
+
+
+def _refuse_other_layout(mdp: MDP, made_for: MDP) -> None:
+    here, there = mdp.dynamics, made_for.dynamics
+    if not isinstance(here, Ragged) or not isinstance(there, Ragged) or is_traced(here, there):
+        return
+    counts, made_for_counts = np.asarray(here.layout.counts), np.asarray(there.layout.counts)
+    differ = counts != made_for_counts
+    if differ.any():
+        raise ValueError(
+            f"The plan was made for an MDP in which states {checks.places(differ)} have "
+            f"{checks.some(made_for_counts[differ])} actions, but here they have {checks.some(counts[differ])}, and "
+            f"stand elsewhere in tables. Plan in this MDP."
+        )
+
+
+def _refuse_missing_actions(mdp: MDP, plan: Plan) -> None:
+    # Nearly always there is nothing to find, and no policy has to be computed to know it.
+    if mdp.mask is None or mdp.mask is plan.mdp.mask or is_traced(mdp, plan):
+        return
+    missing = np.asarray(plan.mdp.available) & ~np.asarray(mdp.available)
+    if not missing.any():
+        return
+    used = missing & (np.asarray(_ever_chosen(plan)) > 0)
+    if used.any():
+        raise ValueError(
+            f"The plan was made for another MDP, and puts probability on actions that do not exist in this one, at "
+            f"(state, action) {checks.places(used)}. Plan in this MDP, or pass a policy array without them."
+        )
+
+
+@jax.jit
+def _ever_chosen(plan: Plan) -> Float[Array, "R A"]:
+    """The largest probability that a plan ever gives to each action."""
+    if plan.mdp.horizon is None:
+        return action_major_policy(plan.backup, jnp.asarray(plan.value)).T
+
+    def larger(most, now):
+        return jnp.maximum(most, now), None
+
+    nothing = jnp.zeros(plan.mdp.table_shape[::-1], plan.kept.dtype)
+    return _forward_in_time(plan, larger, nothing)[0].T
 
 
 def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:

@@ -17,6 +17,7 @@ from irlax.mdp import MDP, AbstractDynamics
 from irlax.planning.backup import PathBackup
 from irlax.planning.chain import Chain
 from irlax.planning.fixed_point import Method
+from irlax.planning.occupancy import refuse_other_problem
 from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, plan_with
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import exact
@@ -37,7 +38,7 @@ def path_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
     reward = checked_reward(mdp, reward)
     if reward.ndim < 3:
         return plan_with(PathBackup(mdp, folded(mdp, reward)), tol, method)
-    nothing = jnp.zeros(mdp.table_shape[::-1])
+    nothing = jnp.zeros(mdp.table_shape[::-1], reward.dtype)
     return plan_with(PathBackup(mdp, nothing, mdp.dynamics.align(reward)), tol, method)
 
 
@@ -50,6 +51,7 @@ def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Flo
     them. With `tilt_start` they too are weighted, by exp V_0(s), which is the law of whole paths
     (start included) in proportion to probability times exp(return).
     """
+    refuse_other_problem(mdp, plan)
     return _believed(mdp, plan, tilt_start)
 
 
