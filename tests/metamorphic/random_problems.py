@@ -8,7 +8,8 @@ import irlax as ix
 from tests.metamorphic import feasible
 from tests.metamorphic.worlds import World
 
-S, A, T, K = 4, 2, 4, 4
+#: As in `worlds`, with one action that does not exist, so that they share what was compiled.
+S, A, T, K = 4, 3, 4, 2
 #: In which an episode ends: after T decisions, or in the last state.
 KINDS = ("stochastic", "deterministic", "logit", "ended", "discounted end")
 OBJECTIVES = ("feature-matching", "paths", "likelihood")
@@ -22,11 +23,11 @@ def objectives_of(kind):
 
 @functools.cache
 def problem(kind, reward, seed):
-    """A world with a few episodes of a policy that may leave actions out."""
+    """A world with episodes of a policy that leaves actions out, or of a best one."""
     rng = np.random.default_rng((seed, KINDS.index(kind), REWARDS.index(reward)))
     ends = kind in ("ended", "discounted end")
     transitions, available = _dynamics(rng, kind), np.ones((S, A), bool)
-    available[-1, 1:] = not ends
+    available[1, 2], available[-1, 1:] = False, not ends
     discount = {"stochastic": 0.9, "deterministic": 1.0, "logit": 0.0, "ended": 1.0, "discounted end": 0.9}[kind]
     initial = rng.dirichlet(np.ones(S - ends))
     world = World(
@@ -38,12 +39,9 @@ def problem(kind, reward, seed):
         available,
         _features(rng, reward, undiscounted_end=kind == "ended"),
     )
-    policy = rng.dirichlet(np.ones(A), S)
-    # Some actions are never taken, and few episodes leave out others.
-    policy = np.where(rng.random((S, 1)) < rng.choice([0.0, 0.4]), np.eye(A)[rng.integers(A, size=S)], policy)
-    policy[-1] = np.eye(A)[0] if ends else policy[-1]
-    num = int(rng.choice([3, 20, 300]))
-    return world.changed(f"{num} episodes", demos=_episodes(rng, world, policy, num))
+    policies = _mixed(rng, world) if rng.random() < 0.5 else _best(world, rng.normal(size=world.features.shape[-1]))
+    num = int(rng.choice([2, 10, 200]))
+    return world.changed(f"{num} episodes", demos=_episodes(rng, world, policies, num))
 
 
 def learnable(world, reward):
@@ -56,8 +54,8 @@ def _dynamics(rng, kind):
         return np.eye(S)[rng.integers(S, size=(S, A))]
     transitions = rng.dirichlet(np.ones(S), (S, A))
     if kind in ("ended", "discounted end"):
-        # More than half of every move ends the episode, so that soft values exist at θ = 0.
-        transitions = transitions * rng.uniform(0.05, 0.49, (S, A, 1))
+        # Two thirds of every move end the episode, so that soft values exist at θ = 0 under both models.
+        transitions = transitions * rng.uniform(0.05, 0.33, (S, A, 1))
         transitions[..., -1] = 1 - transitions[..., :-1].sum(axis=-1)
         transitions[-1] = np.eye(S)[-1]
     return transitions
@@ -69,18 +67,36 @@ def _features(rng, reward, *, undiscounted_end):
     elif reward == "s":
         features = np.broadcast_to(np.eye(S)[:, None], (S, A, S)).copy()
     else:
-        # Of rank 2: some directions are never identified, which is no reason to have no optimum.
-        features = rng.normal(size=(S, A, 2)) @ rng.integers(-2, 3, size=(2, K))
+        features = rng.integers(-1, 2, size=(S, A, K)).astype(float)
     if undiscounted_end:
         features[-1] = 0.0
     return features
 
 
-def _episodes(rng, world, policy, num):
+def _mixed(rng, world):
+    """A policy at random, which may never take some actions."""
+    policy = rng.dirichlet(np.ones(A), S) * world.available
+    some = world.available & ((rng.random((S, A)) < rng.choice([0.7, 1.0])) | (np.arange(A) == 0))
+    return [policy * some / (policy * some).sum(axis=1, keepdims=True)]
+
+
+def _best(world, direction):
+    """The best policy for a reward, at each time: its features are the most that can be had in that direction."""
+    value, policies = np.zeros(S), []
+    for _ in range(world.horizon or 100):
+        q = np.where(world.available, world.features @ direction + world.discount * world.transitions @ value, -np.inf)
+        # Endless rewards of an end are left out: the choices before it are what matters here.
+        value = np.where(world.end & (world.horizon is None), 0.0, q.max(axis=1))
+        policies.insert(0, np.eye(A)[q.argmax(axis=1)])
+    return policies if world.horizon else policies[:1]
+
+
+def _episodes(rng, world, policies, num):
     episodes, ended = [], []
     for _ in range(num):
         states, actions = [rng.choice(S, p=world.initial)], []
         while len(actions) < (world.horizon or 200) and not (world.horizon is None and world.end[states[-1]]):
+            policy = policies[min(len(actions), len(policies) - 1)]
             actions.append(rng.choice(A, p=policy[states[-1]]))
             states.append(rng.choice(S, p=world.transitions[states[-1], actions[-1]]))
         episodes.append((np.array(states), np.array(actions)))
@@ -88,7 +104,7 @@ def _episodes(rng, world, policy, num):
     return ix.Demonstrations.from_episodes(episodes, terminated=np.array(ended))
 
 
-def of_verdict(kind, reward, objective, finite, *, tries=80):
+def of_verdict(kind, reward, objective, finite, *, tries=40):
     """Problems of one kind that have an optimum, or have none, among the first so many."""
     for seed in range(tries):
         world = problem(kind, reward, seed)

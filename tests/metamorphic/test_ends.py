@@ -8,7 +8,7 @@ import pytest
 
 import irlax as ix
 from tests.metamorphic.registry import CASES, LIKELIHOOD, fitted, theta
-from tests.metamorphic.worlds import S, World, demonstrated, ended, finite, maze
+from tests.metamorphic.worlds import S, demonstrated, ended, endless, finite, maze
 
 PLANNING = [case for case in CASES if case.estimates and case.finishes and not case.random]
 MATCHING = [case for case in CASES if case.objective in ("feature-matching", "paths") and case.finishes]
@@ -42,16 +42,14 @@ def test_episodes_that_end_nowhere_are_refused(case):
         fitted(case, world.mdp, world.reward, demos)
 
 
-def _with_a_choice_at_the_end(horizon):
-    """The last state is absorbing, with two actions between which a demonstrator is anything but indifferent."""
-    rng = np.random.default_rng(5)
-    transitions = rng.dirichlet(np.ones(S), (S, 2))
+def _with_a_choice_at_the_end(world):
+    """The world with an absorbing state, in which a demonstrator is anything but indifferent between actions."""
+    transitions, features = world.transitions.copy(), world.features.copy()
     transitions[-1] = np.eye(S)[-1]
-    features = rng.normal(size=(S, 2, 2))
-    features[-1, :, 0] = [1.0, -1.0]
-    ones, initial = np.ones((S, 2), bool), np.array([0.4, 0.3, 0.3, 0.0])
-    world = World("choice at the end", transitions, initial, 0.8, horizon, ones, features)
-    whole = demonstrated(world, np.array([2.0, -0.5]), num=300, length=40)
+    features[-1, :, 0] = [1.0, -1.0, 0.0]
+    initial = np.array([0.4, 0.3, 0.3, 0.0])
+    world = world.changed("choice at the end", transitions=transitions, features=features, initial=initial)
+    whole = demonstrated(world, np.array([2.0, -0.5]), num=300, length=16)
     rows = whole.demos
     # What is done after the end is not recorded.
     episodes, terminated = [], []
@@ -63,11 +61,11 @@ def _with_a_choice_at_the_end(horizon):
     return dataclasses.replace(whole, demos=ix.Demonstrations.from_episodes(episodes, terminated=np.array(terminated)))
 
 
-@pytest.mark.parametrize("horizon", [None, 6], ids=["endless", "finite"])
+@pytest.mark.parametrize("world", [endless, finite], ids=["endless", "finite"])
 @pytest.mark.parametrize("case", MATCHING, ids=lambda case: case.name)
-def test_choices_after_the_end_are_not_made_up(case, horizon):
+def test_choices_after_the_end_are_not_made_up(case, world):
     """Feature matching says that it cannot know them, or finds what the likelihood finds, but for sampling."""
-    world = _with_a_choice_at_the_end(horizon)
+    world = _with_a_choice_at_the_end(world())
     likelihood = fitted(LIKELIHOOD, world.mdp, world.reward, world.demos).fit
     try:
         fit = fitted(case, world.mdp, world.reward, world.demos).fit

@@ -13,10 +13,9 @@ from tests.metamorphic.worlds import (
     S,
     finite,
     with_actions,
+    with_another_frame,
     with_constant,
     with_episodes,
-    with_other_labels,
-    with_shuffled_rows,
     with_states,
     with_units,
 )
@@ -53,21 +52,15 @@ def test_a_constant_is_paid_to_every_choice_alike(case, name):
         np.testing.assert_allclose(theta(one), theta(other), atol=max(case.equal, 1e-4))
 
 
-@pytest.mark.parametrize("order", [(2, 0, 3, 1)])
-@on_every_case
-def test_the_order_of_states_means_nothing(case, name, order):
-    one, other = fit_of(case, WORLDS[name]()), fit_of(case, with_states(WORLDS[name](), order))
-    assert_same_behaviour(case, one, other, states=np.argsort(order))
-    assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-4)
-    if case.estimates:
-        np.testing.assert_allclose(theta(one), theta(other), atol=case.equal)
+def _in_other_orders(world, states, actions):
+    return with_actions(with_states(world, tuple(states)), tuple(actions))
 
 
-@pytest.mark.parametrize("order", [(2, 0, 1)])
 @on_every_case
-def test_the_order_of_actions_means_nothing(case, name, order):
-    one, other = fit_of(case, WORLDS[name]()), fit_of(case, with_actions(WORLDS[name](), order))
-    assert_same_behaviour(case, one, other, actions=np.argsort(order))
+def test_the_order_of_states_and_actions_means_nothing(case, name, states=(2, 0, 3, 1), actions=(2, 0, 1)):
+    world = WORLDS[name]()
+    one, other = fit_of(case, world), fit_of(case, _in_other_orders(world, states, actions))
+    assert_same_behaviour(case, one, other, states=np.argsort(states), actions=np.argsort(actions))
     assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-4)
     if case.estimates:
         np.testing.assert_allclose(theta(one), theta(other), atol=case.equal)
@@ -77,17 +70,15 @@ def test_the_order_of_actions_means_nothing(case, name, order):
 @given(states=st.permutations(range(S)), actions=st.permutations(range(A)))
 def test_any_order_of_states_and_actions_means_nothing(states, actions):
     world = finite()
-    changed = with_actions(with_states(world, tuple(states)), tuple(actions))
-    for case in PLAIN:
-        one, other = fit_of(case, world), fit_of(case, changed)
+    for case in PLAIN[:3]:
+        one, other = fit_of(case, world), fit_of(case, _in_other_orders(world, states, actions))
         assert_same_behaviour(case, one, other, states=np.argsort(states), actions=np.argsort(actions))
 
 
-@pytest.mark.parametrize("change", [with_shuffled_rows, with_other_labels], ids=["rows", "labels"])
 @on_every_case
-def test_orders_and_labels_of_a_frame_mean_nothing(case, name, change):
+def test_orders_and_labels_of_a_frame_mean_nothing(case, name):
     world = WORLDS[name]()
-    one, other = fit_of(case, world), fit_of(case, change(world))
+    one, other = fit_of(case, world), fit_of(case, with_another_frame(world))
     assert_same_estimates(case, one, other)
     assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-6)
 
@@ -101,6 +92,6 @@ def test_the_order_of_episodes_means_nothing(case, name):
 
 @pytest.mark.parametrize("case", [case for case in PLAIN if case.errors], ids=lambda case: case.name)
 def test_standard_errors_by_episode_do_not_depend_on_labels(case):
-    one, other = fit_of(case, finite()), fit_of(case, with_other_labels(finite()))
+    one, other = fit_of(case, finite()), fit_of(case, with_another_frame(finite()))
     errors = [fit.standard_errors("sandwich", cluster="episode") for fit in (one, other)]
     np.testing.assert_allclose(*errors, rtol=1e-6)

@@ -131,15 +131,11 @@ def _cross_validated(world):
     return values[0], values[1], theta(fit)
 
 
-def test_cross_validated_penalties_do_not_depend_on_the_unit_of_weights():
+def test_the_score_of_a_cross_validated_penalty_is_a_mean_over_choices_as_often_as_they_count():
+    """So it lies between the scores of certain and of even choices, in whatever unit weights are."""
     world = finite()
-    best, score, estimate = _cross_validated(world)
-    again, same_score, same_estimate = _cross_validated(weighted(world, (3,) * world.demos.num_episodes))
-    assert again == best
-    np.testing.assert_allclose(same_estimate, estimate, atol=1e-6)
-    # A mean over choices, as often as they count: it lies between the scores of certain and of even choices.
+    _, score, _ = _cross_validated(weighted(world, (3,) * world.demos.num_episodes))
     assert -np.log(world.available.sum(axis=1).max()) < score < 0
-    assert same_score == pytest.approx(score, rel=1e-6)
 
 
 def test_cross_validation_does_not_depend_on_the_unit_of_weights():

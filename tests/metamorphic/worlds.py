@@ -149,21 +149,11 @@ def with_episodes(world, order):
 
 
 @functools.cache
-def with_shuffled_rows(world):
-    frame = world.demos.to_frame().sample(frac=1, random_state=0)
-    return world.changed("other order of rows", demos=_of_frame(frame))
-
-
-@functools.cache
-def with_other_labels(world):
-    """Episodes called by names whose order is not that of the numbers."""
+def with_another_frame(world):
+    """The same rows in another order, and episodes called by names whose order is not that of the numbers."""
     frame = world.demos.to_frame()
-    frame["episode"] = [f"{hash_of(number)}" for number in frame["episode"]]
-    return world.changed("other labels", demos=_of_frame(frame))
-
-
-def hash_of(number):
-    return (int(number) * 7919 + 13) % 10_007
+    frame["episode"] = [f"no. {(int(number) * 7919 + 13) % 10_007}" for number in frame["episode"]]
+    return world.changed("another frame", demos=_of_frame(frame.sample(frac=1, random_state=0)))
 
 
 def _of_frame(frame):
@@ -225,34 +215,24 @@ def with_constant(world, constant):
 
 
 @functools.cache
-def with_unreachable_state(world):
-    """One more state, first in order, that nothing leads to."""
-    num = world.transitions.shape[0]
-    transitions = np.zeros((num + 1, A, num + 1))
-    transitions[1:, :, 1:] = world.transitions
-    transitions[0, :, 1:] = 1 / num
-    first = np.zeros((1, *world.features.shape[1:]))
-    demos = world.demos
+def with_more_room(world):
+    """One more state, that nothing leads to, and one more action, that exists there only; both first in order."""
+    num, demos = world.transitions.shape[0], world.demos
+    room, available = np.zeros((num + 1, A + 1, num + 1)), np.zeros((num + 1, A + 1), bool)
+    room[:, :, 1:] = 1 / num
+    room[1:, 1:, 1:] = world.transitions
+    available[0], available[1:, 1:] = True, world.available
+    features = np.full((num + 1, A + 1, K), 0.5)
+    features[1:, 1:] = world.features
     return world.changed(
-        "unreachable state",
-        transitions=transitions,
+        "more room",
+        transitions=room,
         initial=np.append(0.0, world.initial),
-        available=np.concatenate([np.ones((1, A), bool), world.available]),
-        features=np.concatenate([first + 0.5, world.features]),
-        demos=dataclasses.replace(demos, states=demos.states + 1, next_states=demos.next_states + 1),
-    )
-
-
-@functools.cache
-def with_unavailable_action(world):
-    """One more action, first in order, that exists nowhere."""
-    num = world.transitions.shape[0]
-    return world.changed(
-        "unavailable action",
-        transitions=np.concatenate([np.full((num, 1, num), 1 / num), world.transitions], axis=1),
-        available=np.concatenate([np.zeros((num, 1), bool), world.available], axis=1),
-        features=np.concatenate([np.full((num, 1, K), 9.0), world.features], axis=1),
-        demos=dataclasses.replace(world.demos, actions=world.demos.actions + 1),
+        available=available,
+        features=features,
+        demos=dataclasses.replace(
+            demos, states=demos.states + 1, actions=demos.actions + 1, next_states=demos.next_states + 1
+        ),
     )
 
 
