@@ -145,13 +145,15 @@ def test_cross_validation_does_not_depend_on_the_unit_of_weights():
     np.testing.assert_allclose(*scores, rtol=1e-6)
 
 
-def test_cross_validation_has_a_score_where_a_fold_has_no_weight():
-    """With as many episodes as folds, an episode of weight 0 is a fold of weight 0."""
+def test_cross_validation_has_a_score_whatever_has_no_weight():
+    """An episode of weight 0 is in no fold, so no fold consists of it."""
     world = finite()
     few = world.demos.select(np.arange(6))
     few = dataclasses.replace(few, weights=np.array([1.0, 1.0, 0.0, 1.0, 1.0, 1.0]))
-    scores = ix.cross_validate(ix.MCEIRL("likelihood", l2=0.1), world.mdp, world.reward, few, folds=6)
-    assert np.isfinite(scores).all()
+    estimator = ix.MCEIRL("likelihood", l2=0.1)
+    assert np.isfinite(ix.cross_validate(estimator, world.mdp, world.reward, few, folds=5)).all()
+    with pytest.raises(ValueError, match="weight above 0"):
+        ix.cross_validate(estimator, world.mdp, world.reward, few, folds=6)
 
 
 def test_cross_validated_penalties_exist_where_one_fold_has_all_the_weight():

@@ -102,6 +102,10 @@ def load_mdp_file(path: str | os.PathLike[str]) -> MDPFile:
         # Probabilities of 1e308 are refused for their sum, not with a warning about it.
         with np.errstate(over="ignore"):
             mdp = _mdp(arrays)
+        # What `save_mdp` wrote in single precision is read so; numbers of unknown origin are given all the digits.
+        written = [arrays[name].dtype for name in ("transitions", "probs", "initial") if name in arrays]
+        if "format" in arrays and all(dtype == np.float32 for dtype in written):
+            mdp = mdp.single_precision()
         return MDPFile(mdp, **_texts(arrays, mdp))
     except (TypeError, ValueError) as error:
         raise storage.in_file(path, error) from None

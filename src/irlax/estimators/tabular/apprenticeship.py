@@ -13,7 +13,7 @@ from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.estimators.base import Status, complain
 from irlax.estimators.tabular.expert import Expert, Start
-from irlax.estimators.tabular.fit import Extra, History, TabularFit
+from irlax.estimators.tabular.fit import Extra, History, TabularFit, weighted_sum
 from irlax.estimators.tabular.fitting import matched, settings_of
 from irlax.estimators.tabular.problem import Flattening
 from irlax.estimators.tabular.solvers import Iterate
@@ -339,4 +339,4 @@ def log_likelihood_of(policy: Float[np.ndarray, "*T R A"], expert: Expert) -> fl
     times = demos.times if policy.ndim == 3 else np.zeros_like(demos.times)
     with np.errstate(divide="ignore"):
         choices = np.log(over_time[times, demos.tabular_states, demos.actions])
-    return float(np.repeat(demos.weights, demos.lengths) @ choices)
+    return weighted_sum(demos, choices)

@@ -87,7 +87,11 @@ class Expert(eqx.Module):
         if start != "mdp":
             first = np.bincount(demos.start_states, weights=demos.weights, minlength=mdp.num_states)
             mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, mdp.as_narrow(first / first.sum()))
-        return cls(mdp, demos, None, float(demos.weights.sum()))
+        expert = cls(mdp, demos, None, float(demos.weights.sum()))
+        if mdp.terminal is not None:
+            # Here ends are part of the problem, whatever the objective.
+            expert._final_states(demos, np.flatnonzero(demos.terminated))
+        return expert
 
     def visits(self, *, warn: bool) -> tuple[Float[np.ndarray, "A R"], float]:
         """Mean discounted visits of an episode, and the share of discounted mass that nobody observed.

@@ -10,6 +10,7 @@ from scipy.linalg import null_space
 
 from irlax.analysis.identifiability import Identification, cost_of_identifying, identify
 from irlax.analysis.standard_errors import confidence_interval
+from irlax.demos import Demonstrations
 from irlax.demos.likelihood import log_policy_of_choices
 from irlax.estimators.base import Status
 from irlax.estimators.tabular.expert import Expert
@@ -322,4 +323,10 @@ def total_log_likelihood(plan: Plan, expert: Expert) -> float:
     demos = expert.demos
     with scope():
         choices = np.asarray(log_policy_of_choices(plan, demos))
-    return float(np.repeat(demos.weights, demos.lengths) @ choices)
+    return weighted_sum(demos, choices)
+
+
+def weighted_sum(demos: Demonstrations, choices: Float[np.ndarray, " n"]) -> float:
+    """Σ w x over observed choices; one that counts nothing may be −inf, though 0 · −inf is NaN."""
+    weights = np.repeat(demos.weights, demos.lengths)
+    return float(weights @ np.where(weights > 0, choices, 0.0))

@@ -135,7 +135,7 @@ class PathMatching(AbstractPlanned):
     transitions: Float[Array, "..."] | None
 
     def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
-        reward, by_transition = self.unfolded(parameters)
+        reward, by_transition = jax.tree.map(self.mdp.as_narrow, self.unfolded(parameters))
         earned = (self.visits * reward).sum()
         if by_transition is None:
             value, memory = path_start_value(self.mdp, reward, memory)

@@ -85,6 +85,13 @@ class Problem(eqx.Module):
         """Second derivatives in x, times a vector."""
         return np.asarray(_hessian_product(self, jnp.asarray(at.x), at.memories, jnp.asarray(v)))
 
+    @property
+    def resolution(self) -> float:
+        """Gains below this share of the loss cannot be told from the errors of planning, which is accurate to 1e-10."""
+        mdps = (getattr(objective, "mdp", None) for objective in self.objectives)
+        narrow = any(mdp is not None and mdp.initial.dtype == np.float32 for mdp in mdps)
+        return 1e-6 if narrow else 1e-10
+
     def raw_gradient(self, gradient: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
         """A gradient in x as a gradient in θ."""
         return gradient * np.asarray(self.scale)

@@ -109,7 +109,7 @@ class Newton(AbstractSolver):
             step, predicted = _trust_region_step(problem, at, radius)
             new = problem.evaluate(at.x + step, at.memories)
             # Below the resolution of the loss only the gradient can tell whether a step was good.
-            blind = predicted <= 1e-13 * max(1.0, abs(at.loss))
+            blind = predicted <= problem.resolution * max(1.0, abs(at.loss))
             gained = at.loss - new.loss
             shrinks = np.abs(new.gradient).max() < 0.9 * np.abs(at.gradient).max()
             good = np.isfinite(new.loss) and (shrinks if blind else gained >= 0.05 * predicted)
@@ -118,8 +118,9 @@ class Newton(AbstractSolver):
                     radius *= 3
                 at, stalled = new, 0
                 continue
-            if blind:
-                # Nothing left to gain that float64 could show: that is the rounding floor.
+            if blind and np.linalg.norm(step) < 0.99 * radius:
+                # Nothing left to gain that float64 could show: that is the rounding floor. (A step that was cut short
+                # promises little, wherever it is.)
                 return Minimum(at, Status.ROUNDING_FLOOR, watch.history)
             radius = min(radius, float(np.linalg.norm(step))) / 4
             stalled += 1
