@@ -140,7 +140,7 @@ def minimised(
         watch = Watch(problem, tol, listeners)
         found = solver.minimise(problem, first, watch)
     arrived = float(largest(found.at.gradient, np.asarray(problem.scale))) <= tol
-    from_within = bool(watch.gradients) and np.abs(first).max(initial=0.0) <= MODERATE
+    from_within = bool(watch.gradients and np.abs(first).max(initial=0.0) <= MODERATE)
     search = Search(problem, rewards, experts, found.at, watch.gradients, arrived or found.status.success, from_within)
     status, certificate = judged(search, found, l2=l2, convex=convex)
     theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))

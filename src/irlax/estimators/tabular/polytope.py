@@ -37,6 +37,7 @@ sp: Any = scipy.sparse
 Planned = FeatureMatching | PathMatching | Likelihood
 #: HiGHS satisfies constraints to this.
 TIGHT = 1e-10
+PRECISELY = {"primal_feasibility_tolerance": TIGHT, "dual_feasibility_tolerance": TIGHT}
 #: A share of the uniformly random policy below this is none, but for rounding.
 SMALLEST_SHARE = 1e-8
 #: Unit vectors of the parameters that are folded into rewards at once.
@@ -197,7 +198,7 @@ def share_of_chance(parts: list[tuple[Flows, Sparse, float]], features: Float[np
         A_eq=sp.diags_array(1 / size) @ matrix,
         b_eq=goal / size,
         bounds=[(0, None)] * (matrix.shape[1] - 1) + [(0, 1)],
-        options={"primal_feasibility_tolerance": TIGHT, "dual_feasibility_tolerance": TIGHT},
+        options=PRECISELY,
     )
     return float(found.x[-1]) if found.status == 0 else None
 
@@ -221,11 +222,19 @@ def separating_direction(
     bounds = [(None, None)] * nodes + [(-1, 1)] * num + [(0, 1e-2)] * gaps.shape[1]
     equal, above = sp.csr_array(matrix[seen]), sp.csr_array(-matrix[~seen])
     found = linprog(
-        cost, A_ub=above, b_ub=np.zeros(above.shape[0]), A_eq=equal, b_eq=np.zeros(equal.shape[0]), bounds=bounds
+        cost,
+        A_ub=above,
+        b_ub=np.zeros(above.shape[0]),
+        A_eq=equal,
+        b_eq=np.zeros(equal.shape[0]),
+        bounds=bounds,
+        options=PRECISELY,
     )
-    if found.status != 0 or -found.fun < 1e-6:
+    # Values are free, so that gaps as small as the tolerances need no reward at all.
+    if found.status != 0 or found.x[nodes + num :].max(initial=0.0) < 1e-4:
         return None
-    return found.x[nodes : nodes + num]
+    direction = found.x[nodes : nodes + num]
+    return direction if np.abs(direction).max() > 1e-6 else None
 
 
 class Features(NamedTuple):
