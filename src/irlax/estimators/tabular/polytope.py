@@ -131,8 +131,8 @@ def _by_time(mdp: MDP, options: Options, starts: Float[np.ndarray, "T S"]) -> Fl
             rows.append((t + 1) * size + ahead.col)
             columns.append(place[ahead.row])
             entries.append(-discount * ahead.data)
-        # Reachability must not be lost to a discount of 0, nor to underflow.
-        mass = np.maximum(moves.T @ taken, 1e-200 * (moves.T @ np.ones(len(open_)) > 0))
+        # Reachability must not be lost to underflow. To one who does not look ahead nothing is reachable.
+        mass = np.maximum(moves.T @ taken, 1e-200 * (moves.T @ np.ones(len(open_)) > 0)) * (discount > 0)
         met.append(open_)
         uniform.append(discount**t * taken)
         counts.append(len(open_))
@@ -152,7 +152,7 @@ def _endless(mdp: MDP, options: Options, starts: Float[np.ndarray, " S"]) -> Flo
     )
     step = sp.csr_array(to_state @ options.leads)
     reached = starts > 0
-    while True:
+    while float(mdp.discount) > 0:
         wider = reached | (step.T @ reached > 0)
         if (wider == reached).all():
             break
