@@ -8,7 +8,13 @@ import irlax as ix
 from irlax.estimators.tabular import existence
 
 GRID = ix.envs.Gridworld(["S..", "..G", "..."], slip=0.0, stay=False, discount=0.9, horizon=8)
-SOLVERS = ("newton", "lbfgs", "dual-ascent", "adam")
+#: The verdict does not wait for the solver to arrive.
+SOLVERS = {
+    "newton": "newton",
+    "lbfgs": "lbfgs",
+    "dual-ascent": ix.DualAscent(max_steps=100),
+    "adam": ix.Adam(max_steps=100),
+}
 
 
 def walks(num=30):
@@ -16,7 +22,7 @@ def walks(num=30):
 
 
 @pytest.mark.parametrize("objective", ["feature-matching", "discounted-likelihood", "likelihood"])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 def test_a_reachable_action_that_is_never_taken_has_no_finite_reward(solver, objective):
     with pytest.warns(ix.UnfinishedWarning, match="no finite optimum"):
         fit = ix.MCEIRL(solver=solver, objective=objective).fit(GRID.mdp, ix.TabularReward("sa"), walks())
@@ -48,7 +54,7 @@ def coin(heads, tosses):
 
 
 @pytest.mark.parametrize("objective", ["feature-matching", "likelihood"])
-@pytest.mark.parametrize("solver", SOLVERS[:3])
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "dual-ascent"])
 def test_one_event_in_many_is_an_estimate_and_none_is_not(solver, objective):
     for heads, tosses in ((1, 20), (1, 20_000)):
         mdp, reward, demos = coin(heads, tosses)
@@ -109,13 +115,13 @@ def test_linear_programme_and_gradients_agree(seed, horizon, monkeypatch):
 
 def test_five_thousand_parameters_are_judged_as_well():
     """A state that is never entered, among so many that curvature is out of reach."""
-    grid = ix.envs.Gridworld(["." * 71] * 71, slip=0.1, discount=0.9, horizon=4)
+    grid = ix.envs.Gridworld(["." * 71] * 71, slip=0.1, discount=0.9, horizon=2)
     demos = ix.rollout(grid.mdp, ix.soft_plan(grid.mdp, np.zeros(71 * 71)), num=50, key=jax.random.key(0))
     with pytest.warns(ix.UnfinishedWarning, match="no finite optimum"):
-        fit = ix.MCEIRL(tol=1e-2).fit(grid.mdp, ix.TabularReward("s"), demos)
+        fit = ix.MCEIRL(tol=0.1).fit(grid.mdp, ix.TabularReward("s"), demos)
     assert fit.status is ix.Status.UNBOUNDED
     everything = np.full((grid.mdp.num_states, grid.mdp.num_actions), 1 / grid.mdp.num_actions)
-    assert ix.MCEIRL(tol=1e-2).fit(grid.mdp, ix.TabularReward("s"), everything).converged
+    assert ix.MCEIRL(tol=0.1).fit(grid.mdp, ix.TabularReward("s"), everything).converged
 
 
 def test_what_cannot_be_decided_is_no_success(monkeypatch):
