@@ -107,7 +107,7 @@ def test_linear_programme_and_gradients_agree(seed, horizon, monkeypatch):
     verdicts = []
     for small in (existence.SMALL, 0):
         monkeypatch.setattr(existence, "SMALL", small)
-        monkeypatch.setattr(existence, "_surrounded", lambda gradients: False)
+        monkeypatch.setattr(existence, "_surrounded", lambda search: False)
         verdicts.append(ix.MCEIRL().fit(mdp, ix.LinearReward(features), demos).status)
     assert verdicts[0] is verdicts[1]
     assert verdicts[0] in (ix.Status.CONVERGED, ix.Status.UNBOUNDED)

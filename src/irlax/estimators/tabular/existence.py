@@ -42,10 +42,6 @@ SMALL, LARGE = 2_000, 20_000
 MANY_NUMBERS = 50_000_000
 #: How far to look along a direction, in units of the features: near, and where policies are all but deterministic.
 DISTANCES = (1.0, 10.0, 100.0, 1e4, 1e8)
-#: A direction whose slope is less than this share of the gradient is level.
-LEVEL = 1e-9
-#: Gradients that are this much smaller than the first one are rounding.
-NOISE = 1e-10
 #: A Newton step that changes no log probability by more than this ends at an optimum; towards one at infinity it is 1.
 STILL = 0.1
 
@@ -62,6 +58,12 @@ class Search(NamedTuple):
     arrived: bool
     #: Whether the first gradient is of a policy that does everything often enough to be seen.
     from_within: bool
+
+    @property
+    def noise(self) -> float:
+        """Gradients and curvature this much smaller than the largest are rounding, of values planned to 1e-10."""
+        # In single precision what is left of differences is less than the resolution of the loss.
+        return 1e-10 if self.problem.resolution < 1e-8 else 1e-4
 
 
 def optimum_exists(search: Search) -> bool | None:
@@ -83,7 +85,7 @@ def _matching_exists(search: Search) -> bool | None:
     features = [_features(objective, search) for objective in _planned(search)] if _fits(search) else None
     if features is not None and _avoids_a_feature(search, features):
         return False
-    if few and search.from_within and _surrounded(search.gradients):
+    if few and search.from_within and _surrounded(search):
         return True
     if features is not None and size <= SMALL:
         return _by_linear_programme(search, features)
@@ -141,20 +143,20 @@ def _avoids_a_feature(search: Search, features: list[Features]) -> bool:
     return bool((((low >= 0) | (high <= 0)) & (demonstrated == 0) & (np.abs(modelled) > 0)).any())
 
 
-def _surrounded(gradients: list[Float[np.ndarray, " K"]]) -> bool:
+def _surrounded(search: Search) -> bool:
     """Whether a mixture of the policies that were met has the demonstrator's features.
 
     Each of them does everything, and so does their mixture, which then lies in the relative interior.
     """
-    return len(gradients) > 2 and _away_from(gradients) is None
+    return len(search.gradients) > 2 and _away_from(search.gradients, search.noise) is None
 
 
-def _away_from(gradients: list[Float[np.ndarray, " K"]]) -> Float[np.ndarray, " K"] | None:
+def _away_from(gradients: list[Float[np.ndarray, " K"]], noise: float) -> Float[np.ndarray, " K"] | None:
     """A direction d with ∇·d ≥ 0 for all of them and > 0 for the first; None if there is none (Farkas)."""
     sizes = np.linalg.norm(gradients, axis=1)
     # Very small ones are rounding, which points anywhere.
     rows = np.array(
-        [gradient / size for gradient, size in zip(gradients, sizes, strict=True) if size > NOISE * sizes[0]]
+        [gradient / size for gradient, size in zip(gradients, sizes, strict=True) if size > noise * sizes[0]]
     )
     bounds = [(-1, 1)] * rows.shape[1]
     found = linprog(-rows[0], A_ub=-rows[1:], b_ub=np.zeros(len(rows) - 1), bounds=bounds)
@@ -176,20 +178,18 @@ def _by_gradients(search: Search) -> bool | None:
         return True
     met = [first, *search.gradients[-5 * len(at.x) - 50 :]]
     for _ in range(20 + 10 * len(at.x)):
-        direction = _away_from(met)
+        direction = _away_from(met, search.noise)
         if direction is None:
             return True
-        turned = _turned(search, direction, NOISE * np.linalg.norm(first))
+        turned = _turned(search, direction, search.noise * float(np.linalg.norm(first)))
         if turned is None:
             return False
         met.append(turned)
     return None
 
 
-def _turned(
-    search: Search, direction: Float[np.ndarray, " K"], noise: float | np.floating
-) -> Float[np.ndarray, " K"] | None:
-    """The gradient where its sign along the direction has turned; None if it never does."""
+def _turned(search: Search, direction: Float[np.ndarray, " K"], noise: float) -> Float[np.ndarray, " K"] | None:
+    """The gradient where its sign along the direction has turned by more than `noise`; None if it never does."""
     problem, at = search.problem, search.at
     near, wanted = 0.0, list(DISTANCES)
     while wanted:
@@ -198,7 +198,7 @@ def _turned(
         if not (np.isfinite(new.loss) and np.isfinite(new.gradient).all()):
             # At γ = 1 values exist up to some distance only, and grow without bound before it: the sign turns there.
             wanted = [(near + far) / 2] if far - near > 1e-9 * far else []
-        elif new.gradient @ direction < -max(noise, LEVEL * np.linalg.norm(new.gradient)):
+        elif new.gradient @ direction < -max(noise, 10 * search.noise * np.linalg.norm(new.gradient)):
             return new.gradient
         else:
             near = far
@@ -219,14 +219,16 @@ def _by_linear_programme(search: Search, features: list[Features]) -> bool:
 
 
 def _likelihood_exists(search: Search) -> bool | None:
-    direction = _separated(search) if _num_cells(search) <= SMALL else None
+    few, size = len(search.at.x) <= DENSE_HESSIAN, _num_cells(search)
+    feasible = size <= (SMALL if few else LARGE)
+    direction = _separated(search) if feasible else None
     if direction is not None and _leads_down(search, direction):
         return False
     if not search.arrived:
         return None
-    if len(search.at.x) <= DENSE_HESSIAN:
+    if few:
         return _is_an_optimum(search)
-    return None if _num_cells(search) > SMALL else True
+    return True if feasible else None
 
 
 def _separated(search: Search) -> Float[np.ndarray, " K"] | None:
@@ -274,8 +276,8 @@ def _is_an_optimum(search: Search) -> bool | None:
     curvature, axes = np.linalg.eigh(problem.hessian(at))
     # Losses of an episode are of order one: a curvature that is nothing but rounding is small next to that.
     most = max(np.abs(curvature).max(initial=0.0), 1e-4)
-    flat_ = curvature < 1e-10 * most
-    if (curvature < -1e-8 * most).any():
+    flat_ = curvature < search.noise * most
+    if (curvature < -100 * search.noise * most).any():
         return None
     if flat_.any() and not _without_effect(search, axes[:, flat_]):
         return False
@@ -294,7 +296,7 @@ def _without_effect(search: Search, axes: Float[np.ndarray, "K n"]) -> bool:
     mixed = axes @ np.random.default_rng(0).choice([-1.0, 1.0], axes.shape[1])
     for far in (-30.0, 30.0):
         beyond = search.problem.evaluate(at.x + far / np.abs(mixed).max() * mixed, at.memories)
-        if not abs(beyond.loss - at.loss) <= 1e-9 * max(1.0, abs(at.loss)):
+        if not abs(beyond.loss - at.loss) <= 10 * search.noise * max(1.0, abs(at.loss)):
             return False
     return True
 
