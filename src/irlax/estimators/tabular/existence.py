@@ -2,9 +2,10 @@
 
 For feature matching and the path model, with rewards that are linear in their parameters, the answer is exact: the
 demonstrator's features lie in the relative interior of what policies can do, or they do not (`polytope`). What is cheap
-is tried first: a feature that the demonstrator avoids altogether, a policy that does everything, and the gradients that
-the solver met on its way, each of which is the difference between some policy's features and the demonstrator's. Then
-comes the linear programme, or, where that would be large, a search for a separating direction by further gradients.
+is tried first: a feature that the demonstrator avoids altogether, and a policy that does everything. Then comes the
+linear programme, or, where that would be large, a search for a separating direction by gradients, each of which is the
+difference between some policy's features and the demonstrator's. (The gradients that a solver met on its way do not
+serve: far out, what it would take to tell them from the boundary is lost in rounding.)
 
 For likelihoods, which need not be convex, an optimum exists if the point that was found is one: the curvature is
 positive wherever parameters matter at all, and one more Newton step changes no policy.
@@ -32,6 +33,7 @@ from irlax.estimators.tabular.polytope import (
 )
 from irlax.estimators.tabular.problem import Evaluation, Problem
 from irlax.estimators.tabular.solvers import DENSE_HESSIAN
+from irlax.estimators.tabular.undiscounted import start_where_values_exist
 from irlax.planning import soft_plan
 from irlax.rewards import AbstractReward, TabularReward
 from irlax.typing import Bool, Float
@@ -42,22 +44,21 @@ SMALL, LARGE = 2_000, 20_000
 MANY_NUMBERS = 50_000_000
 #: How far to look along a direction, in units of the features: near, and where policies are all but deterministic.
 DISTANCES = (1.0, 10.0, 100.0, 1e4, 1e8)
+#: Errors of planning do not blur the direction of a gradient, or the sign of a slope, of this share of the first one.
+CLEARLY = 1e-5
 #: A Newton step that changes no log probability by more than this ends at an optimum; towards one at infinity it is 1.
 STILL = 0.1
 
 
 class Search(NamedTuple):
-    """What was minimised, for whom, where the solver stopped, and the gradients that it met on its way."""
+    """What was minimised, for whom, and where the solver stopped."""
 
     problem: Problem
     rewards: tuple[AbstractReward, ...]
     experts: tuple[Expert, ...]
     at: Evaluation
-    gradients: list[Float[np.ndarray, " K"]]
     #: Whether the gradient is within the tolerance.
     arrived: bool
-    #: Whether the first gradient is of a policy that does everything often enough to be seen.
-    from_within: bool
 
     @property
     def noise(self) -> float:
@@ -85,8 +86,6 @@ def _matching_exists(search: Search) -> bool | None:
     features = [_features(objective, search) for objective in _planned(search)] if _fits(search) else None
     if features is not None and _avoids_a_feature(search, features):
         return False
-    if few and search.from_within and _surrounded(search):
-        return True
     if features is not None and size <= SMALL:
         return _by_linear_programme(search, features)
     if few:
@@ -143,66 +142,56 @@ def _avoids_a_feature(search: Search, features: list[Features]) -> bool:
     return bool((((low >= 0) | (high <= 0)) & (demonstrated == 0) & (np.abs(modelled) > 0)).any())
 
 
-def _surrounded(search: Search) -> bool:
-    """Whether a mixture of the policies that were met has the demonstrator's features.
-
-    Each of them does everything, and so does their mixture, which then lies in the relative interior.
-    """
-    return len(search.gradients) > 2 and _away_from(search.gradients, search.noise) is None
-
-
-def _away_from(gradients: list[Float[np.ndarray, " K"]], noise: float) -> Float[np.ndarray, " K"] | None:
-    """A direction d with ∇·d ≥ 0 for all of them and > 0 for the first; None if there is none (Farkas)."""
-    sizes = np.linalg.norm(gradients, axis=1)
-    # Very small ones are rounding, which points anywhere.
-    rows = np.array(
-        [gradient / size for gradient, size in zip(gradients, sizes, strict=True) if size > noise * sizes[0]]
-    )
-    bounds = [(-1, 1)] * rows.shape[1]
-    found = linprog(-rows[0], A_ub=-rows[1:], b_ub=np.zeros(len(rows) - 1), bounds=bounds)
-    return found.x if found.status == 0 and -found.fun > 1e-6 else None
-
-
 def _by_gradients(search: Search) -> bool | None:
     """Look along directions in which every policy met so far has more of something than the demonstrator.
 
-    Far enough along one the sign must turn, or the demonstrator is optimal for that direction's reward.
+    Far enough along one the sign must turn, or the demonstrator is optimal for that direction's reward. If there is no
+    such direction, a mixture of the policies that were met has the demonstrator's features; a moderate one, which does
+    everything often enough to be seen, is part of it, so that it lies in the relative interior.
     """
-    problem, at = search.problem, search.at
-    # A policy that does everything often enough to be seen has to be part of the mixture.
-    even = problem.evaluate(np.zeros_like(at.x), at.memories)
-    if not search.from_within and not np.isfinite(even.loss):
-        return None
-    first = even.gradient if np.isfinite(even.loss) else search.gradients[0]
-    if np.abs(first).max() == 0:
+    problem, num = search.problem, len(search.at.x)
+    moderate = problem.evaluate(start_where_values_exist(problem, np.zeros(num), search.rewards))
+    size = float(np.linalg.norm(moderate.gradient))
+    if size == 0:
         return True
-    met = [first, *search.gradients[-5 * len(at.x) - 50 :]]
-    for _ in range(20 + 10 * len(at.x)):
-        direction = _away_from(met, search.noise)
+    met = [moderate.gradient / size]
+    for _ in range(20 + 10 * num):
+        direction = _away_from(met)
         if direction is None:
             return True
-        turned = _turned(search, direction, search.noise * float(np.linalg.norm(first)))
-        if turned is None:
+        turned = _turned(search, moderate, direction)
+        if turned @ direction > -10 * search.noise * size:
             return False
-        met.append(turned)
+        length = float(np.linalg.norm(turned))
+        if length < CLEARLY * size:
+            return None
+        met.append(turned / length)
     return None
 
 
-def _turned(search: Search, direction: Float[np.ndarray, " K"], noise: float) -> Float[np.ndarray, " K"] | None:
-    """The gradient where its sign along the direction has turned by more than `noise`; None if it never does."""
-    problem, at = search.problem, search.at
-    near, wanted = 0.0, list(DISTANCES)
-    while wanted:
+def _away_from(gradients: list[Float[np.ndarray, " K"]]) -> Float[np.ndarray, " K"] | None:
+    """A direction d with ∇·d ≥ 0 for all of them and > 0 for the first; None if there is none (Farkas)."""
+    first, *others = gradients
+    if not others:
+        return first / np.abs(first).max()
+    found = linprog(-first, A_ub=-np.array(others), b_ub=np.zeros(len(others)), bounds=(-1, 1))
+    return found.x if found.status == 0 and -found.fun > 1e-6 else None
+
+
+def _turned(search: Search, start: Evaluation, direction: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+    """The gradient where its sign along the direction has clearly turned, or where it comes closest to that."""
+    problem, clearly = search.problem, -CLEARLY * float(np.linalg.norm(start.gradient))
+    near, wanted, best = 0.0, list(DISTANCES), start.gradient
+    while wanted and best @ direction > clearly:
         far = wanted.pop(0)
-        new = problem.evaluate(at.x - far * direction, at.memories)
+        new = problem.evaluate(start.x - far * direction, start.memories)
         if not (np.isfinite(new.loss) and np.isfinite(new.gradient).all()):
             # At γ = 1 values exist up to some distance only, and grow without bound before it: the sign turns there.
             wanted = [(near + far) / 2] if far - near > 1e-9 * far else []
-        elif new.gradient @ direction < -max(noise, 10 * search.noise * np.linalg.norm(new.gradient)):
-            return new.gradient
-        else:
-            near = far
-    return None
+            continue
+        near = far
+        best = min(best, new.gradient, key=lambda gradient: gradient @ direction)
+    return best
 
 
 def _by_linear_programme(search: Search, features: list[Features]) -> bool:

@@ -29,8 +29,6 @@ from irlax.typing import Float
 
 #: A quasi-Newton step this short, in units of the features, tells the Newton decrement well enough.
 NEAR = 0.03
-#: Rewards of at most this size leave every action a chance that can be seen.
-MODERATE = 3.0
 #: Log units below the maximum that the noise of an efficient estimator does not explain: the maximum would reject it at
 #: the 5% level (χ² with one degree of freedom, halved).
 FAR_BELOW = 1.92
@@ -137,11 +135,9 @@ def minimised(
             bar.update(iterate.step, f"loss {iterate.loss:.6g}  gradient {iterate.gradient:.2g}")
 
         listeners = (tell,) if callback is None else (tell, callback)
-        watch = Watch(problem, tol, listeners)
-        found = solver.minimise(problem, first, watch)
+        found = solver.minimise(problem, first, Watch(problem, tol, listeners))
     arrived = float(largest(found.at.gradient, np.asarray(problem.scale))) <= tol
-    from_within = bool(watch.gradients and np.abs(first).max(initial=0.0) <= MODERATE)
-    search = Search(problem, rewards, experts, found.at, watch.gradients, arrived or found.status.success, from_within)
+    search = Search(problem, rewards, experts, found.at, arrived or found.status.success)
     status, certificate = judged(search, found, l2=l2, convex=convex)
     theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))
     learned = tuple(reward.with_parameters(on_host(theta)) for reward in rewards)

@@ -59,8 +59,6 @@ class Watch:
         self.problem = problem
         self.tol = tol
         self.history: list[Iterate] = []
-        #: In x, up to a number of parameters at which they are of use to judge the result.
-        self.gradients: list[Float[np.ndarray, " K"]] = []
         self._listeners = listeners
         self._scale = np.asarray(problem.scale)
 
@@ -68,8 +66,6 @@ class Watch:
         """Note an iterate; true if its gradient is within the tolerance."""
         iterate = Iterate(len(self.history), x / self._scale, loss, float(largest(gradient, self._scale)))
         self.history.append(iterate)
-        if len(gradient) <= DENSE_HESSIAN:
-            self.gradients.append(np.asarray(gradient))
         for listen in self._listeners:
             listen(iterate)
         return iterate.gradient <= self.tol
