@@ -160,7 +160,7 @@ def _by_gradients(search: Search) -> bool | None:
         if direction is None:
             return True
         turned = _turned(search, moderate, direction)
-        if turned @ direction > -10 * search.noise * size:
+        if turned @ direction > -1000 * search.noise * size:
             return False
         length = float(np.linalg.norm(turned))
         if length < CLEARLY * size:
@@ -174,8 +174,14 @@ def _away_from(gradients: list[Float[np.ndarray, " K"]]) -> Float[np.ndarray, " 
     first, *others = gradients
     if not others:
         return first / np.abs(first).max()
-    found = linprog(-first, A_ub=-np.array(others), b_ub=np.zeros(len(others)), bounds=(-1, 1))
-    return found.x if found.status == 0 and -found.fun > 1e-6 else None
+    rows = np.array(others)
+    # To no more digits than planning gives to gradients, or rounding would leave no direction at all.
+    found = linprog(-first, A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1))
+    if found.status != 0 or -found.fun <= 1e-6:
+        return None
+    # What is all but level is made so: of a direction along the boundary more digits are needed than that.
+    level = rows[np.abs(rows @ found.x) < 1e-6]
+    return found.x - np.linalg.lstsq(level, level @ found.x)[0] if len(level) else found.x
 
 
 def _turned(search: Search, start: Evaluation, direction: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
