@@ -11,7 +11,7 @@ import numpy as np
 from irlax import MDP, rollout, soft_plan
 from irlax.cli import main
 from irlax.demos import write_demos
-from irlax.mdp.files import save_mdp
+from irlax.mdp.npz import save_mdp
 
 S, A, T = 3, 2, 4
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from irlax.envs.base import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
 
 
 class Probe(AbstractEnvironment):

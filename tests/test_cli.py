@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import irlax as ix
 from irlax.cli import app
-from irlax.demo import SECTIONS, Section
 from irlax.demos import read_demos
 from irlax.estimators.tabular.storage import load_fit
-from irlax.mdp.files import load_mdp_file
+from irlax.mdp.npz import load_mdp_file
+from irlax.showcase import SECTIONS, Section
 from irlax.tables import Summary, pairs
 from tests.command_line import S, irlax, small_demos, small_files, small_mdp
 
@@ -174,8 +174,8 @@ def test_grid_from_a_drawing_to_a_report(tmp_path):
 
 def test_demo_finds_the_truth_and_writes_a_report(tmp_path, monkeypatch):
     # A sixth of the rounds: enough to see that it learns.
-    monkeypatch.setattr("irlax.demo.by_acting.ROUNDS", 10)
-    monkeypatch.setattr("irlax.demo.balancing.ROUNDS", 20)
+    monkeypatch.setattr("irlax.showcase.by_acting.ROUNDS", 10)
+    monkeypatch.setattr("irlax.showcase.balancing.ROUNDS", 20)
     end = irlax("demo", "--out", tmp_path, "--json")
     record = json.loads(end.out)
     assert end.code == 0 and record["report"] == str(tmp_path / "report.html")
@@ -198,7 +198,7 @@ def test_demo_finds_the_truth_and_writes_a_report(tmp_path, monkeypatch):
 def test_demo_prints_each_section(tmp_path, monkeypatch):
     table = Summary([pairs("A title", [("x", 1)])])
     monkeypatch.setattr(
-        "irlax.demo.SECTIONS", {"one": lambda: Section("One", table, {}, lambda page: page.text("Drawn."))}
+        "irlax.showcase.SECTIONS", {"one": lambda: Section("One", table, {}, lambda page: page.text("Drawn."))}
     )
     end = irlax("demo", "--out", tmp_path)
     assert end == (0, f"{table}\n\nReport: {tmp_path / 'report.html'}\n", "")

@@ -15,7 +15,7 @@ import irlax as ix
 from irlax.cli import fitting
 from irlax.demos import read_demos
 from irlax.estimators.tabular.storage import load_fit, save_fit
-from irlax.mdp.files import save_mdp
+from irlax.mdp.npz import save_mdp
 from tests.command_line import S, contents, irlax, small_demos, small_files, small_mdp
 
 

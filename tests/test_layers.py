@@ -25,7 +25,7 @@ ORDER = [
     "rewards",
     "demos",
 ]
-ORDER += ["analysis", "envs", "datasets", "rl", "estimators", "report", "demo", "reproduce", "cli", "__init__"]
+ORDER += ["analysis", "envs", "datasets", "rl", "estimators", "report", "showcase", "reproduce", "cli", "__init__"]
 
 
 def top(path):

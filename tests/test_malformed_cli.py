@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from irlax.demos import read_demos
 from irlax.estimators.tabular.storage import load_fit
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from tests.command_line import contents, irlax, small_files
 
 FIT = ("--reward", "s", "--l2", "0.1")

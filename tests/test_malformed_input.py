@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from irlax import Demonstrations
 from irlax.demos import DemoStatistics, read_demos, statistics_from_parquet, write_demos
-from irlax.mdp.files import load_mdp_file, save_mdp
+from irlax.mdp.npz import load_mdp_file, save_mdp
 from tests.demos.panels import ALL_NAMES, random_panel
 from tests.demos.test_npz import Trap
 from tests.problems import as_mdp, random_problem

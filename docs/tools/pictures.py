@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import irlax as ix
-from irlax.mdp.files import MDPFile
+from irlax.mdp.npz import MDPFile
 from irlax.report import plots
 from irlax.report.scene import MOVES, Scene
 

@@ -29,7 +29,6 @@ from irlax.demos import (
     write_demos,
 )
 from irlax.envs import evaluate, expert_demos
-from irlax.estimators.base import Fit, NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.estimators.files import load
 from irlax.estimators.sampled import (
     AIRL,
@@ -41,6 +40,7 @@ from irlax.estimators.sampled import (
     SampledMCEIRL,
     ShapedObservedReward,
 )
+from irlax.estimators.status import Fit, NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.estimators.tabular import (
     LBFGS,
     MCEIRL,
@@ -61,7 +61,7 @@ from irlax.estimators.tabular import (
     predictive_policy,
 )
 from irlax.mdp import MDP, Nature
-from irlax.mdp.files import load_mdp, save_mdp
+from irlax.mdp.npz import load_mdp, save_mdp
 from irlax.planning import (
     Plan,
     believed_occupancy,

@@ -5,7 +5,7 @@ import pytest
 
 from irlax import MDP, envs, soft_plan
 from irlax.mdp import Dense, Deterministic, Successors
-from irlax.mdp.files import load_mdp, load_mdp_file, save_mdp
+from irlax.mdp.npz import load_mdp, load_mdp_file, save_mdp
 from tests.demos.test_npz import Trap
 from tests.problems import STORES, as_mdp, random_problem, random_reward
 

@@ -7,7 +7,7 @@ import pytest
 
 import irlax as ix
 from irlax.mdp import Moves, Successors
-from irlax.mdp.files import load_mdp, save_mdp
+from irlax.mdp.npz import load_mdp, save_mdp
 from tests.planning.test_large import slippery
 
 SIDE = 23

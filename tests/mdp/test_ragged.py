@@ -9,7 +9,7 @@ import pytest
 import irlax as ix
 from irlax.estimators.tabular.expert import Expert
 from irlax.mdp import Deterministic, Ragged, Successors
-from irlax.mdp.files import MDPFile
+from irlax.mdp.npz import MDPFile
 from irlax.planning.chain import DENSE_LIMIT
 from irlax.report.scene import Scene
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import irlax as ix
-from irlax.mdp.files import load_mdp_file
+from irlax.mdp.npz import load_mdp_file
 from irlax.report.diagnosis import diagnose, diagnosis_page, hidden_part
 from tests.command_line import irlax
 

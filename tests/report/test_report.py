@@ -12,7 +12,7 @@ import pytest
 from irlax import MCEIRL, MDP, LinearReward, MaxEntIRL, Status, TabularReward
 from irlax.envs import Gridworld, RiskyPath
 from irlax.estimators.tabular.storage import load_run, save_fit
-from irlax.mdp.files import MDPFile
+from irlax.mdp.npz import MDPFile
 from irlax.report import plots
 from irlax.report.fit_report import fit_page
 from irlax.report.scene import Grid, Scene

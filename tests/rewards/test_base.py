@@ -13,7 +13,7 @@ import pytest
 
 from irlax import LinearReward, NeuralReward, ShapedReward, TabularReward
 from irlax.mdp import Dense, Deterministic
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from tests import oracles
 from tests.problems import A, S, as_mdp, assert_equal, random_policy, random_problem
 

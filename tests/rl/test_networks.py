@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 import scipy.stats
 
-from irlax.envs.base import Box, Discrete
+from irlax.envs.environment import Box, Discrete
 from irlax.rl.networks import Normaliser, Perceptron, Units, policy_for
 
 BOX = Box(np.array([-1.0, 0.0], np.float32), np.array([3.0, 0.5], np.float32))

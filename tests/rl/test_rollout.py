@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from irlax.envs.base import AbstractEnvironment, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Discrete, Step
 from irlax.rl.networks import policy_for
 from irlax.rl.ppo import generalised_advantage
 from irlax.rl.rollout import begin, collect, spread_out

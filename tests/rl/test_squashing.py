@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from irlax.envs.base import Box
+from irlax.envs.environment import Box
 from irlax.rl import PPO
 from irlax.rl.learner import flat
 from irlax.rl.rollout import begin, collect

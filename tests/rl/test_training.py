@@ -11,8 +11,8 @@ import pytest
 
 from irlax.envs import make
 from irlax.rl import load_policy, save_policy
-from irlax.rl.files import read_policy
 from irlax.rl.networks import policy_for
+from irlax.rl.policy_file import read_policy
 from tests.probes import HostBandit, NormalBandit, Probe
 from tests.rl.test_learners import LEARNERS, SMALL_PPO, on_both
 

@@ -14,8 +14,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Plan, learn a reward from walks, and see what cannot be told; print tables, write a report to read."""
-    from irlax.demo import SECTIONS, page
     from irlax.progress import progress
+    from irlax.showcase import SECTIONS, page
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file. Name a folder to write the report to.")

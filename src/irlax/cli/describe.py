@@ -7,7 +7,7 @@ from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.precision import scope
 from irlax.records import plain
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 
 
 def description(fit: TabularFit | MixtureFit | SampledFit) -> dict[str, Any]:

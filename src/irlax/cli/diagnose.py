@@ -23,7 +23,7 @@ def diagnose(
     parameters that leave the policy as it is. Without --features or --reward, of a reward over states.
     """
     from irlax.cli.inputs import reward_of
-    from irlax.mdp.files import load_mdp_file
+    from irlax.mdp.npz import load_mdp_file
     from irlax.report.diagnosis import diagnose as facts_about
     from irlax.report.diagnosis import diagnosis_page
 

@@ -139,7 +139,7 @@ def fit(
     """
     from irlax.cli import fitting
     from irlax.cli.describe import description
-    from irlax.estimators.base import Status
+    from irlax.estimators.status import Status
     from irlax.estimators.tabular.storage import check_target
 
     check_target(out)

@@ -19,7 +19,7 @@ from irlax import rl
 from irlax.cli.inputs import Problem
 from irlax.cli.interrupts import Interrupt
 from irlax.cli.resuming import CHOSEN
-from irlax.estimators.base import Status
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.cross_validation import chosen_l2
 from irlax.estimators.tabular.fit import Extra, History, TabularFit
 from irlax.estimators.tabular.fitting import matched

@@ -40,9 +40,9 @@ def grid(
 
     from irlax import checks, storage
     from irlax.demos import rollout, write_demos
-    from irlax.demos.files import SUFFIXES
+    from irlax.demos.read_write import SUFFIXES
     from irlax.envs import Gridworld
-    from irlax.mdp.files import save_mdp
+    from irlax.mdp.npz import save_mdp
     from irlax.planning import soft_plan
 
     # Both names are checked before either file is written.

@@ -9,7 +9,7 @@ import numpy as np
 from irlax import envs, storage
 from irlax.demos import Demonstrations, read_demos
 from irlax.mdp import MDP
-from irlax.mdp.files import MDPFile, load_mdp_file
+from irlax.mdp.npz import MDPFile, load_mdp_file
 from irlax.rewards import AbstractReward, LinearReward, TabularReward
 
 

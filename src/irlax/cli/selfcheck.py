@@ -67,7 +67,7 @@ def _fit_is_certified() -> str:
     from irlax.estimators.tabular import MCEIRL
     from irlax.planning import soft_plan
     from irlax.rewards import LinearReward
-    from irlax.rewards.base import flat
+    from irlax.rewards.reward import flat
 
     mdp = RandomMDP(6, 3, horizon=5).mdp
     features, truth = np.random.default_rng(0).normal(size=(6, 3, 2)), np.array([1.0, -0.5])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from irlax import checks
-from irlax.datasets.files import PublicFiles
+from irlax.datasets.download import PublicFiles
 from irlax.demos import rollout
 from irlax.demos.demonstrations import from_rows
 from irlax.envs.bus_engine import UNSEEN, BusEngine, BusPanel

@@ -10,7 +10,7 @@ import numpy as np
 
 from irlax import storage
 from irlax.demos import panel
-from irlax.demos.files import checked_names, open_parquet
+from irlax.demos.read_write import checked_names, open_parquet
 from irlax.demos.statistics import DemoStatistics, from_tally, new_tally
 from irlax.demos.tally import Tally
 from irlax.progress import progress as progress_bar

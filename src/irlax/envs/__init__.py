@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 from irlax.envs.absorbing import Absorbing, FixedHorizon, refuse_variable_length
 from irlax.envs.acrobot import Acrobot
 from irlax.envs.adapters import Brax, Gymnax
-from irlax.envs.base import AbstractEnvironment, Box, Discrete, Step
 from irlax.envs.bus_engine import BusEngine, BusPanel
 from irlax.envs.cartpole import CartPole
 from irlax.envs.checking import check_demos
+from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
 from irlax.envs.experts import expert_demos
 from irlax.envs.gridworld import Gridworld, cliff
 from irlax.envs.gymnasium import GymnasiumEnvironment, HostStep

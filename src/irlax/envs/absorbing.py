@@ -17,8 +17,8 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.demos.demonstrations import from_rows
-from irlax.envs.base import AbstractEnvironment, Box, Discrete, Step
 from irlax.envs.checking import check_demos
+from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax.envs.angles import within_half_turn
-from irlax.envs.base import Discrete
+from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.envs.base import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
 from irlax.envs.timed import Timed
 from irlax.typing import Array, Float, PRNGKeyArray
 

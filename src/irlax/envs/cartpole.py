@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from irlax.envs.base import Discrete
+from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 

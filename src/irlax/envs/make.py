@@ -8,8 +8,8 @@ from irlax import checks
 from irlax.envs.absorbing import Absorbing, FixedHorizon
 from irlax.envs.acrobot import Acrobot
 from irlax.envs.adapters import Brax, Gymnax
-from irlax.envs.base import AbstractEnvironment
 from irlax.envs.cartpole import CartPole
+from irlax.envs.environment import AbstractEnvironment
 from irlax.envs.gridworld import Gridworld, cliff
 from irlax.envs.gymnasium import GymnasiumEnvironment
 from irlax.envs.mountain_car import MountainCar

@@ -8,7 +8,7 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks
-from irlax.envs.base import Box
+from irlax.envs.environment import Box
 from irlax.envs.timed import AbstractTimedEnvironment
 from irlax.typing import Array, Bool, Float, PRNGKeyArray
 

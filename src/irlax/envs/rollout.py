@@ -18,7 +18,7 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.demos.demonstrations import from_rows
-from irlax.envs.base import AbstractEnvironment, Discrete
+from irlax.envs.environment import AbstractEnvironment, Discrete
 from irlax.envs.gymnasium import GymnasiumEnvironment
 from irlax.typing import Array, Bool, Float, PRNGKeyArray, Shaped
 

@@ -9,7 +9,7 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks
-from irlax.envs.base import Discrete
+from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
 from irlax.mdp import MDP
 from irlax.mdp.dynamics import AbstractDynamics

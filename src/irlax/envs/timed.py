@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from irlax import checks
-from irlax.envs.base import AbstractEnvironment, Step
+from irlax.envs.environment import AbstractEnvironment, Step
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 

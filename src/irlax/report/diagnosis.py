@@ -9,7 +9,7 @@ import numpy as np
 from irlax.analysis import cao_state_only, identify, kim_aperiodic, linked, linked_components
 from irlax.analysis.identifiability import Identification
 from irlax.analysis.rank_tests import RankTest
-from irlax.mdp.files import MDPFile
+from irlax.mdp.npz import MDPFile
 from irlax.planning import soft_plan
 from irlax.records import plain
 from irlax.report import plots

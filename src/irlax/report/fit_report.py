@@ -15,7 +15,7 @@ from irlax.report.diagnosis import MOST_PARAMETERS, hidden_part
 from irlax.report.html import Page
 from irlax.report.scene import MOVES, Grid, Scene
 from irlax.rewards import TabularReward
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from irlax.tables import pairs, show
 from irlax.typing import Float, Int
 

@@ -8,7 +8,7 @@ from irlax.analysis.standard_errors import confidence_interval
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import SHOWN_PARAMETERS
 from irlax.estimators.tabular.mixture_fit import MixtureFit
-from irlax.mdp.files import MDPFile
+from irlax.mdp.npz import MDPFile
 from irlax.report import plots
 from irlax.report.fit_report import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
 from irlax.report.html import Page

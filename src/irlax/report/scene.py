@@ -7,7 +7,7 @@ import numpy as np
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.mdp import MDP
-from irlax.mdp.files import MDPFile
+from irlax.mdp.npz import MDPFile
 from irlax.planning import Plan, visits
 from irlax.planning.plan import action_major_policy
 from irlax.precision import scope

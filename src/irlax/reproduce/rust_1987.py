@@ -12,7 +12,7 @@ from irlax.envs import BusEngine
 from irlax.envs.bus_engine import BusPanel
 from irlax.estimators.tabular import MCEIRL, full_likelihood
 from irlax.reproduce.result import Line, Result
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 
 
 class Column(NamedTuple):

@@ -22,7 +22,7 @@ import numpy as np
 
 from irlax.demos import Demonstrations, rollout
 from irlax.envs import Objectworld
-from irlax.estimators.base import UnfinishedWarning
+from irlax.estimators.status import UnfinishedWarning
 from irlax.estimators.tabular import LBFGS, MCEIRL
 from irlax.planning import Plan, expected_return, hard_plan, soft_plan
 from irlax.reproduce.result import Line, Result

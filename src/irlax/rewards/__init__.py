@@ -1,8 +1,8 @@
 """Reward functions with parameters to learn."""
 
-from irlax.rewards.base import AbstractReward
 from irlax.rewards.linear import LinearReward
 from irlax.rewards.neural import NeuralReward
+from irlax.rewards.reward import AbstractReward
 from irlax.rewards.shaped import ShapedReward
 from irlax.rewards.tabular import TabularReward
 

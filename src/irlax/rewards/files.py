@@ -11,9 +11,9 @@ import numpy as np
 from irlax import checks
 from irlax.precision import scope
 from irlax.records import field
-from irlax.rewards.base import AbstractReward
 from irlax.rewards.linear import LinearReward
 from irlax.rewards.neural import NeuralReward
+from irlax.rewards.reward import AbstractReward
 from irlax.rewards.shaped import ShapedReward
 from irlax.rewards.tabular import TabularReward
 

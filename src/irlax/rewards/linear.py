@@ -11,7 +11,7 @@ import numpy as np
 from irlax import checks
 from irlax.mdp import MDP
 from irlax.precision import is_traced, scope
-from irlax.rewards.base import AbstractFolded, AbstractReward, AbstractUnfolded
+from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from irlax import checks
 from irlax.mdp import MDP, AbstractDynamics
 from irlax.precision import scope
-from irlax.rewards.base import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.rewards.linear import PlainUnfolded
+from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.rewards.tabular import Over
 from irlax.typing import Array, Float, PRNGKeyArray
 

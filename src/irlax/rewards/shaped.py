@@ -8,7 +8,7 @@ import numpy as np
 from irlax import checks
 from irlax.mdp import MDP, AbstractDynamics
 from irlax.precision import is_traced
-from irlax.rewards.base import AbstractFolded, AbstractReward, AbstractUnfolded
+from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float, Scalar
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP, AbstractDynamics
-from irlax.rewards.base import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.rewards.linear import PlainUnfolded
+from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float
 
 Over = Literal["s", "sa", "sas"]

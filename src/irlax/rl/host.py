@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from irlax.envs.base import Box, Discrete
+from irlax.envs.environment import Box, Discrete
 from irlax.rl.learner import AbstractLearner, Metrics, State, check_spaces
 from irlax.rl.rollout import Choice, Exploration, Transition, begin_exploration, choose, choose_tree
 from irlax.typing import PRNGKeyArray

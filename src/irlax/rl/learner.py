@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax import checks
-from irlax.envs.base import AbstractEnvironment, Box, Discrete
+from irlax.envs.environment import AbstractEnvironment, Box, Discrete
 from irlax.rl.rollout import Runner, Transition, collect, spread_out
 from irlax.typing import Array, Float, Int, PRNGKeyArray, Scalar
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from irlax.envs.base import Box, Discrete
+from irlax.envs.environment import Box, Discrete
 from irlax.rl.squashing import Gaussian, log_density_at, log_density_of, squash
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from irlax.envs.base import AbstractEnvironment, Box, Discrete
+from irlax.envs.environment import AbstractEnvironment, Box, Discrete
 from irlax.rl.networks import AbstractPolicy, uniform_action
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray, Scalar
 

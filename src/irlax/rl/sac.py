@@ -12,7 +12,7 @@ import jax.random as jr
 import optax
 
 from irlax import checks
-from irlax.envs.base import Box, Discrete
+from irlax.envs.environment import Box, Discrete
 from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, relabelled
 from irlax.rl.networks import (
     AbstractPolicy,

@@ -16,12 +16,12 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks, storage
-from irlax.envs.base import AbstractEnvironment
+from irlax.envs.environment import AbstractEnvironment
 from irlax.progress import progress
 from irlax.records import field
-from irlax.rl.files import POLICY_FILE, read_header, read_leaves, save_policy, write_leaves
 from irlax.rl.host import HostEnvironment, HostRunner
 from irlax.rl.learner import AbstractLearner, Metrics, State, rounds_for
+from irlax.rl.policy_file import POLICY_FILE, read_header, read_leaves, save_policy, write_leaves
 from irlax.typing import Float, Int, PRNGKeyArray
 
 CHECKPOINT_FORMAT = "irlax-training-1"

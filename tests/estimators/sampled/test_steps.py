@@ -11,7 +11,7 @@ import pytest
 
 import irlax as ix
 from irlax.demos.demonstrations import from_rows
-from irlax.envs.base import Discrete
+from irlax.envs.environment import Discrete
 from irlax.estimators.sampled.cloning import clone
 from irlax.estimators.sampled.steps import Recent, of_demos, of_rollout, pools
 from irlax.rl.networks import policy_for

@@ -6,8 +6,8 @@ import equinox as eqx
 import jax
 
 from irlax import checks
-from irlax.envs.base import Box, Discrete
-from irlax.estimators.sampled.base import AbstractSampledIRL, Info, check_settings, half_square, rewards_of
+from irlax.envs.environment import Box, Discrete
+from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info, check_settings, half_square, rewards_of
 from irlax.estimators.sampled.losses import classification_loss
 from irlax.estimators.sampled.rewards import ObservedReward, Over
 from irlax.estimators.sampled.steps import Recent, Steps, drawn, pools

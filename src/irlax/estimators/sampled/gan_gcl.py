@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from irlax import checks
-from irlax.envs.base import Box, Discrete
-from irlax.estimators.sampled.base import (
+from irlax.envs.environment import Box, Discrete
+from irlax.estimators.sampled.estimator import (
     AbstractSampledIRL,
     Info,
     check_settings,

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from irlax import checks
-from irlax.envs.base import Box, Discrete
-from irlax.estimators.sampled.base import (
+from irlax.envs.environment import Box, Discrete
+from irlax.estimators.sampled.cloning import BehaviouralCloning, clone
+from irlax.estimators.sampled.estimator import (
     AbstractSampledIRL,
     Info,
     check_settings,
@@ -17,7 +18,6 @@ from irlax.estimators.sampled.base import (
     refuse_second_entropy,
     rewards_of,
 )
-from irlax.estimators.sampled.cloning import BehaviouralCloning, clone
 from irlax.estimators.sampled.losses import effective_share, importance_loss, log_mixture, tempering
 from irlax.estimators.sampled.rewards import ObservedReward, Over
 from irlax.estimators.sampled.steps import Recent, Steps, mean

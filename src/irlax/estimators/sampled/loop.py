@@ -14,13 +14,13 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.envs.absorbing import refuse_variable_length
-from irlax.envs.base import AbstractEnvironment
 from irlax.envs.checking import check_demos
+from irlax.envs.environment import AbstractEnvironment
 from irlax.envs.gymnasium import GymnasiumEnvironment
-from irlax.estimators.base import Status, complain
-from irlax.estimators.sampled.base import AbstractSampledIRL, Info, State, refuse_other_discount
+from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info, State, refuse_other_discount
 from irlax.estimators.sampled.fit import SampledFit, finished
 from irlax.estimators.sampled.steps import Steps, of_demos
+from irlax.estimators.status import Status, complain
 from irlax.progress import progress
 from irlax.rl.host import HostRunner
 from irlax.rl.rollout import Transition, begin, collect

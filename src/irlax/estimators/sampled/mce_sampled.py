@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 from irlax import checks
-from irlax.envs.base import Box, Discrete
-from irlax.estimators.sampled.base import (
+from irlax.envs.environment import Box, Discrete
+from irlax.estimators.sampled.estimator import (
     AbstractSampledIRL,
     Info,
     check_settings,

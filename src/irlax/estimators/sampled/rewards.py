@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from irlax.envs.base import Box, Discrete
+from irlax.envs.environment import Box, Discrete
 from irlax.rl.networks import Normaliser, Perceptron, to_unit
 from irlax.typing import Array, Float, PRNGKeyArray
 

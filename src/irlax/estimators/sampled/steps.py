@@ -9,7 +9,7 @@ import jax.random as jr
 import numpy as np
 
 from irlax.demos import Demonstrations
-from irlax.envs.base import Discrete
+from irlax.envs.environment import Discrete
 from irlax.rl.rollout import Transition
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 

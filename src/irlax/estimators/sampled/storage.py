@@ -10,15 +10,15 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks, records, storage
-from irlax.demos.files import read_demos, write_demos
-from irlax.envs.base import Box, Discrete
-from irlax.estimators.base import Status
+from irlax.demos.read_write import read_demos, write_demos
+from irlax.envs.environment import Box, Discrete
 from irlax.estimators.sampled.fit import SampledFit
 from irlax.estimators.sampled.rewards import ObservedReward, ShapedObservedReward, shaped, unshaped
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.storage import check_target, package_versions, present, replacing_folder
 from irlax.records import field
-from irlax.rl.files import POLICY_FILE, load_policy, read_header, read_leaves, save_policy, write_leaves
 from irlax.rl.networks import Normaliser
+from irlax.rl.policy_file import POLICY_FILE, load_policy, read_header, read_leaves, save_policy, write_leaves
 
 #: Begins as all formats of fits do, so that an older fit may be replaced.
 FORMAT = "irlax-fit-sampled-1"

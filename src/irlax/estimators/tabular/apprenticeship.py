@@ -11,7 +11,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.base import Status, complain
+from irlax.estimators.status import Status, complain
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Extra, History, TabularFit, weighted_sum
 from irlax.estimators.tabular.fitting import matched, settings_of
@@ -24,7 +24,7 @@ from irlax.planning.occupancy import visits_of
 from irlax.precision import scope
 from irlax.progress import progress
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import AbstractFolded, flat
+from irlax.rewards.reward import AbstractFolded, flat
 from irlax.typing import Array, Float
 
 Method = Literal["projection", "max-margin"]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from irlax.estimators.base import Status
+from irlax.estimators.status import Status
 from irlax.estimators.tabular import lbfgs
 from irlax.estimators.tabular.problem import Evaluation, Problem, largest
 from irlax.estimators.tabular.solvers import LBFGS, Iterate, Minimum, Newton, Watch

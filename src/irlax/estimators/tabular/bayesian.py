@@ -15,7 +15,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.base import complain
+from irlax.estimators.status import complain
 from irlax.estimators.tabular.chains import Diagnosis
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Extra, History, TabularFit, total_log_likelihood
@@ -29,7 +29,7 @@ from irlax.planning import soft_plan
 from irlax.precision import scope
 from irlax.progress import PATIENCE, Bar, progress
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import AbstractFolded
+from irlax.rewards.reward import AbstractFolded
 from irlax.typing import Array, Bool, Float, PRNGKeyArray, Shaped
 
 LikelihoodName = Literal["likelihood", "discounted-likelihood"]

@@ -13,7 +13,7 @@ from scipy.special import expit, logit, ndtri
 from irlax import checks
 from irlax.analysis.identifiability import spelt
 from irlax.analysis.standard_errors import Kind, identified_covariance, null_directions
-from irlax.estimators.base import NotIdentifiedWarning
+from irlax.estimators.status import NotIdentifiedWarning
 from irlax.estimators.tabular.inference import Information, information_of, refitted
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
@@ -24,7 +24,7 @@ from irlax.planning.long_run import refuse_several_classes
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import StaysOnDevice, scope
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import AbstractFolded, flat
+from irlax.rewards.reward import AbstractFolded, flat
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Float, PRNGKeyArray
 from irlax.user_warnings import warn_user

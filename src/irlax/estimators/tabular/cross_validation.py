@@ -8,7 +8,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.base import UnfinishedWarning
+from irlax.estimators.status import UnfinishedWarning
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import total_log_likelihood
 from irlax.mdp import MDP

@@ -12,13 +12,13 @@ from irlax.analysis.identifiability import Identification, cost_of_identifying, 
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.demos import Demonstrations
 from irlax.demos.likelihood import log_policy_of_choices
-from irlax.estimators.base import Status
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import Expert
 from irlax.mdp import MDP
 from irlax.planning import Plan, expected_return, hard_plan, soft_plan
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Float, PRNGKeyArray
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax.demos import Demonstrations
-from irlax.estimators.base import Status, complain
+from irlax.estimators.status import Status, complain
 from irlax.estimators.tabular.existence import Search, optimum_exists
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit, total_log_likelihood
@@ -24,7 +24,7 @@ from irlax.planning import Plan
 from irlax.precision import scope
 from irlax.progress import progress
 from irlax.rewards import AbstractReward, TabularReward
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from irlax.typing import Float
 
 #: A quasi-Newton step this short, in units of the features, tells the Newton decrement well enough.

@@ -18,7 +18,7 @@ from irlax import checks
 from irlax.analysis.regression import decimals, regression_table
 from irlax.analysis.standard_errors import Kind, confidence_interval, rank
 from irlax.demos import Demonstrations
-from irlax.estimators.base import complain
+from irlax.estimators.status import complain
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.inference import (
     Cluster,
@@ -36,7 +36,7 @@ from irlax.estimators.tabular.solvers import Newton, Watch
 from irlax.mdp import MDP, AbstractDynamics, Nature
 from irlax.precision import StaysOnDevice, scope
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from irlax.tables import Summary
 from irlax.typing import Array, Float, Int
 

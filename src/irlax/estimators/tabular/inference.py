@@ -20,11 +20,11 @@ from irlax.analysis.standard_errors import (
     summed_by,
 )
 from irlax.demos import Demonstrations
-from irlax.estimators.base import Status
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.estimators.tabular.problem import Flattening
 from irlax.precision import StaysOnDevice, scope
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from irlax.tables import Table
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 

@@ -23,7 +23,7 @@ from irlax.planning import Plan, soft_plan
 from irlax.planning.occupancy import visits_of
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from irlax.typing import Float
 
 ObjectiveName = Literal["feature-matching", "discounted-likelihood", "likelihood"]

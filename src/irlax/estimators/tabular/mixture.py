@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.base import Status, complain
+from irlax.estimators.status import Status, complain
 from irlax.estimators.tabular.cross_validation import CANDIDATES, FOLDS
 from irlax.estimators.tabular.expert import Start
 from irlax.estimators.tabular.fit import Certificate, Extra, History

@@ -9,14 +9,14 @@ import numpy as np
 from irlax.analysis.standard_errors import Kind, covariance, rank
 from irlax.demos import Demonstrations
 from irlax.demos.likelihood import log_policy_of_choices
-from irlax.estimators.base import Status
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import Certificate, Extra, History
 from irlax.estimators.tabular.mixture_model import individuals_of, weights_of
 from irlax.planning import Plan
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Float, Int, Shaped
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from irlax import checks, records, storage
-from irlax.demos.files import read_demos, write_demos
-from irlax.estimators.base import Status
+from irlax.demos.read_write import read_demos, write_demos
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit
 from irlax.estimators.tabular.mce import planned
@@ -22,7 +22,7 @@ from irlax.estimators.tabular.storage import (
     present,
     replacing_folder,
 )
-from irlax.mdp.files import save_mdp
+from irlax.mdp.npz import save_mdp
 from irlax.records import field
 from irlax.rewards.files import array_names, from_parts, to_parts
 

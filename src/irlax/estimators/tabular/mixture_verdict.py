@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from irlax.estimators.base import Status
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import grouped
 from irlax.estimators.tabular.mixture_model import Mixture, joint_at
 from irlax.estimators.tabular.objectives import Likelihood

@@ -25,7 +25,7 @@ from irlax.planning.path import believed_transitions, believed_visits
 from irlax.planning.plan import Plan, plan_with, policies_backward
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import StaysOnDevice
-from irlax.rewards.base import AbstractFolded, AbstractUnfolded
+from irlax.rewards.reward import AbstractFolded, AbstractUnfolded
 from irlax.typing import Array, Float, Int
 
 #: Policies of so many numbers in all are kept from the backward to the forward pass, which then need not compute them

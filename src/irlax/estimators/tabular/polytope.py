@@ -25,8 +25,8 @@ from irlax.estimators.tabular.objectives import FeatureMatching, Likelihood, Pat
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.mdp.ragged import Ragged
-from irlax.rewards.base import AbstractUnfolded
 from irlax.rewards.linear import FoldedLinear, PlainUnfolded
+from irlax.rewards.reward import AbstractUnfolded
 from irlax.rewards.tabular import FoldedTable
 from irlax.typing import Array, Bool, Float, Int
 

@@ -7,7 +7,7 @@ import numpy as np
 from irlax.analysis.regression import pseudo_r_squared, regression_table
 from irlax.analysis.standard_errors import Kind, rank
 from irlax.estimators.tabular.inference import Cluster, Weights, all_demos, information_of
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
 from irlax.tables import Summary
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.estimators.base import Status
+from irlax.estimators.status import Status
 from irlax.estimators.tabular import lbfgs
 from irlax.estimators.tabular.problem import SMALL_PROBLEM, Evaluation, Problem, largest
 from irlax.estimators.tabular.trust_region import exact_step, steihaug_step

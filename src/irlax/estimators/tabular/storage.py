@@ -26,12 +26,12 @@ import numpy as np
 import scipy
 
 from irlax import checks, records, storage
-from irlax.demos.files import read_demos, write_demos
-from irlax.estimators.base import Status
+from irlax.demos.read_write import read_demos, write_demos
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit
 from irlax.mdp import MDP
-from irlax.mdp.files import MDPFile, load_mdp_file, save_mdp
+from irlax.mdp.npz import MDPFile, load_mdp_file, save_mdp
 from irlax.planning import Plan, hard_plan, path_plan, soft_plan
 from irlax.planning.backup import PathBackup, SoftBackup
 from irlax.planning.occupancy import checked_policy

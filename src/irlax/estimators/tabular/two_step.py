@@ -12,7 +12,7 @@ from jax.scipy.special import entr
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.base import Status
+from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit import Extra, TabularFit
 from irlax.estimators.tabular.fitting import matched, minimised, settings_of

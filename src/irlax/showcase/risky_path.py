@@ -7,11 +7,11 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from irlax.demo.section import Section
 from irlax.envs import RiskyPath
 from irlax.planning import expected_return, hard_plan, path_plan, soft_plan
 from irlax.report import Page
 from irlax.report.plots import blank, lines
+from irlax.showcase.section import Section
 from irlax.tables import Summary, Table
 
 DISCOUNTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.69, 0.6932, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 0.999)

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval
-from irlax.demo import walks
-from irlax.demo.section import Section
 from irlax.estimators.tabular import MCEIRL
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.report import Page, plots
 from irlax.report.fit_report import draw_policy, draw_reward, draw_visits, drawn
 from irlax.report.scene import Scene
 from irlax.rewards import LinearReward
-from irlax.rewards.base import flat
+from irlax.rewards.reward import flat
+from irlax.showcase import walks
+from irlax.showcase.section import Section
 from irlax.tables import Summary, Table
 
 

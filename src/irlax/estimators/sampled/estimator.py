@@ -18,7 +18,7 @@ import optax
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.envs.base import Box, Discrete
+from irlax.envs.environment import Box, Discrete
 from irlax.estimators.sampled.rewards import Over, ShapedObservedReward, split
 from irlax.estimators.sampled.steps import Recent, Steps, draw, mean, of_rollout
 from irlax.rl.learner import AbstractLearner

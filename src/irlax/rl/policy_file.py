@@ -12,7 +12,7 @@ import jax.random as jr
 import numpy as np
 
 from irlax import storage
-from irlax.envs.base import Box, Discrete
+from irlax.envs.environment import Box, Discrete
 from irlax.records import field
 from irlax.rl.networks import AbstractPolicy, policy_for
 

@@ -6,8 +6,6 @@ from typing import Any
 import jax.random as jr
 import numpy as np
 
-from irlax.demo import walks
-from irlax.demo.section import Section
 from irlax.demos import Demonstrations
 from irlax.envs import Tabular
 from irlax.estimators.sampled import SampledFit, SampledMCEIRL
@@ -17,6 +15,8 @@ from irlax.report.fit_report import drawn
 from irlax.report.sampled_report import mean_reward
 from irlax.report.scene import Grid
 from irlax.rl import PPO
+from irlax.showcase import walks
+from irlax.showcase.section import Section
 from irlax.tables import Summary, Table
 from irlax.typing import Float
 

@@ -2,13 +2,13 @@
 
 import jax.random as jr
 
-from irlax.demo.section import Section
 from irlax.envs import collect, expert_demos, make
 from irlax.estimators.sampled import AIRL, SampledFit
 from irlax.report import Page
 from irlax.report.curves import learning_figure
 from irlax.report.fit_report import drawn
 from irlax.report.strips import strip
+from irlax.showcase.section import Section
 from irlax.tables import Summary, Table
 
 #: Enough of them to balance the pole most of the time; a fit by itself takes up to 300.

@@ -4,14 +4,14 @@ import jax.random as jr
 import numpy as np
 
 from irlax.analysis import identify, same_soft_policy, shape
-from irlax.demo import walks
-from irlax.demo.section import Section
 from irlax.estimators.tabular import MCEIRL
 from irlax.planning import soft_plan
 from irlax.report import Page, plots
 from irlax.report.fit_report import draw_untold, drawn
 from irlax.report.scene import Grid
 from irlax.rewards import TabularReward
+from irlax.showcase import walks
+from irlax.showcase.section import Section
 from irlax.tables import Summary, Table
 
 

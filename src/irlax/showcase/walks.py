@@ -7,7 +7,7 @@ import numpy as np
 
 from irlax.demos import Demonstrations, rollout
 from irlax.envs import Gridworld
-from irlax.mdp.files import MDPFile
+from irlax.mdp.npz import MDPFile
 from irlax.planning import soft_plan
 from irlax.typing import Float
 

@@ -5,9 +5,9 @@ To add one, write a file with a function that returns a `Section`, and add it to
 
 from collections.abc import Callable, Mapping
 
-from irlax.demo import balancing, by_acting, identifiability, reward_from_walks, risky_path
-from irlax.demo.section import Section
 from irlax.report import Page
+from irlax.showcase import balancing, by_acting, identifiability, reward_from_walks, risky_path
+from irlax.showcase.section import Section
 
 __all__ = ["SECTIONS", "Section", "page"]
 
