@@ -29,7 +29,7 @@ from irlax.demos import (
     write_demos,
 )
 from irlax.envs import evaluate, expert_demos
-from irlax.estimators.files import load
+from irlax.estimators.fit import Fit, RewardFit
 from irlax.estimators.sampled import (
     AIRL,
     GAIL,
@@ -40,7 +40,7 @@ from irlax.estimators.sampled import (
     SampledMCEIRL,
     ShapedObservedReward,
 )
-from irlax.estimators.status import Fit, NotIdentifiedWarning, Status, UnfinishedWarning
+from irlax.estimators.store import load
 from irlax.estimators.tabular import (
     LBFGS,
     MCEIRL,
@@ -78,8 +78,10 @@ from irlax.planning import (
     transition_entropy,
     visits,
 )
+from irlax.registry import stored
 from irlax.report.curves import demand_figure
 from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
+from irlax.status import NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.version import __version__
 
 __all__ = [
@@ -109,6 +111,7 @@ __all__ = [
     "NotIdentifiedWarning",
     "ObservedReward",
     "Plan",
+    "RewardFit",
     "SampledMCEIRL",
     "ShapedObservedReward",
     "ShapedReward",
@@ -155,6 +158,7 @@ __all__ = [
     "shape",
     "soft_plan",
     "statistics_from_parquet",
+    "stored",
     "to_minari",
     "trajectory_entropy",
     "trajectory_log_likelihood",

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom, kstest
 
 import irlax as ix
-from irlax.estimators.status import Status, UnfinishedWarning
+from irlax.status import Status, UnfinishedWarning
 from irlax.estimators.tabular import chains
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
 from irlax.estimators.tabular.chains import Diagnosis, effective_sample_size, split_r_hat
@@ -127,7 +127,7 @@ def test_predictive_policy_is_the_mean_over_draws(fit):
 
 
 # Chains this short have an r-hat above 1.01 now and then by chance.
-@pytest.mark.filterwarnings("ignore::irlax.estimators.status.UnfinishedWarning")
+@pytest.mark.filterwarnings("ignore::irlax.status.UnfinishedWarning")
 def test_posterior_covers_the_truth_at_its_nominal_rate():
     """Simulation-based calibration (Talts et al. 2018): truths from the prior have uniform ranks among the draws."""
     num = 20

@@ -3,8 +3,8 @@
 from typing import Any
 
 from irlax.estimators.sampled import SampledFit
-from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.mixture_fit import MixtureFit
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.precision import scope
 from irlax.records import plain
 from irlax.rewards.reward import flat

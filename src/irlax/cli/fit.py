@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from irlax.cli.interrupts import Interrupt
 from irlax.cli.options import (
     DATA,
     METHOD,
@@ -19,6 +18,7 @@ from irlax.cli.options import (
     emit,
     option,
 )
+from irlax.interrupts import Interrupt
 
 Method = Literal[
     "mce",
@@ -139,8 +139,8 @@ def fit(
     """
     from irlax.cli import fitting
     from irlax.cli.describe import description
-    from irlax.estimators.status import Status
     from irlax.estimators.tabular.storage import check_target
+    from irlax.status import Status
 
     check_target(out)
     names = {"episode": episode, "time": time, "state": state, "action": action}

@@ -17,17 +17,17 @@ import numpy as np
 
 from irlax import rl
 from irlax.cli.inputs import Problem
-from irlax.cli.interrupts import Interrupt
 from irlax.cli.resuming import CHOSEN
-from irlax.estimators.status import Status
 from irlax.estimators.tabular.cross_validation import chosen_l2
-from irlax.estimators.tabular.fit import Extra, History, TabularFit
 from irlax.estimators.tabular.fitting import matched
 from irlax.estimators.tabular.mce import MCEIRL
 from irlax.estimators.tabular.problem import Flattening
 from irlax.estimators.tabular.solvers import SOLVERS, Iterate, Newton
+from irlax.estimators.tabular.tabular_fit import Extra, History, TabularFit
+from irlax.interrupts import Interrupt
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
+from irlax.status import Status
 
 #: The module and the class of each method.
 METHODS = {

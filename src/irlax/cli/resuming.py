@@ -14,9 +14,9 @@ from irlax.cli.inputs import Problem
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.apprenticeship import log_likelihood_of
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import TabularFit, total_log_likelihood
 from irlax.estimators.tabular.fitting import matched
 from irlax.estimators.tabular.storage import Run, load_run
+from irlax.estimators.tabular.tabular_fit import TabularFit, total_log_likelihood
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 

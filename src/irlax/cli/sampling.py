@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import jax.random as jr
 
 from irlax import envs
-from irlax.cli.interrupts import Interrupt
 from irlax.demos import Demonstrations, read_demos
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.estimators.sampled import BehaviouralCloning, SampledFit
+from irlax.interrupts import Interrupt
 
 #: In place of a file: the demonstrations that ship with the package.
 EXPERT = "expert"

@@ -17,7 +17,7 @@ def show(
 ) -> None:
     """Print the summary of a fit."""
     from irlax.cli.describe import description
-    from irlax.estimators.files import load
+    from irlax.estimators.store import load
 
     if as_json + markdown + latex > 1:
         raise ValueError("Of --json, --markdown and --latex give one only.")
@@ -43,12 +43,12 @@ def report(
 
 
 def _page(run: Path) -> Any:
+    from irlax.estimators.sampled.page import sampled_page
     from irlax.estimators.sampled.storage import is_sampled, load_sampled
+    from irlax.estimators.tabular.mixture_page import mixture_page
     from irlax.estimators.tabular.mixture_storage import is_mixture, load_mixture
+    from irlax.estimators.tabular.page import fit_page
     from irlax.estimators.tabular.storage import load_run
-    from irlax.report.fit_report import fit_page
-    from irlax.report.mixture_report import mixture_page
-    from irlax.report.sampled_report import sampled_page
 
     if is_sampled(run):
         return sampled_page(load_sampled(run))

@@ -13,7 +13,7 @@ from irlax.demos import panel
 from irlax.demos.read_write import checked_names, open_parquet
 from irlax.demos.statistics import DemoStatistics, from_tally, new_tally
 from irlax.demos.tally import Tally
-from irlax.progress import progress as progress_bar
+from irlax.progress import progress_bar
 from irlax.typing import Bool
 
 if TYPE_CHECKING:

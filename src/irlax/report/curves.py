@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from irlax.estimators.sampled.fit import WATCHED
+from irlax.estimators.sampled.sampled_fit import WATCHED
 from irlax.estimators.tabular.counterfactual import DemandCurve
 from irlax.report.plots import COLOURS, blank, label, tame
 from irlax.typing import Float

@@ -9,12 +9,12 @@ import numpy as np
 from irlax.analysis import cao_state_only, identify, kim_aperiodic, linked, linked_components
 from irlax.analysis.identifiability import Identification
 from irlax.analysis.rank_tests import RankTest
+from irlax.estimators.tabular.scene import Grid
 from irlax.mdp.npz import MDPFile
 from irlax.planning import soft_plan
 from irlax.records import plain
 from irlax.report import plots
 from irlax.report.html import Page
-from irlax.report.scene import Grid
 from irlax.rewards import AbstractReward
 from irlax.tables import Summary, Table, pairs, show
 from irlax.typing import Int

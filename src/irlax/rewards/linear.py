@@ -11,10 +11,12 @@ import numpy as np
 from irlax import checks
 from irlax.mdp import MDP
 from irlax.precision import is_traced, scope
+from irlax.registry import stored
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float
 
 
+@stored("linear-reward")
 class LinearReward(AbstractReward):
     """r = θ · φ, for features [S,K], [S,A,K] or [S,A,S',K].
 

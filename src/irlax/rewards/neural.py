@@ -11,12 +11,14 @@ import numpy as np
 from irlax import checks
 from irlax.mdp import MDP, AbstractDynamics
 from irlax.precision import scope
+from irlax.registry import stored
 from irlax.rewards.linear import PlainUnfolded
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.rewards.tabular import Over
 from irlax.typing import Array, Float, PRNGKeyArray
 
 
+@stored("neural-reward")
 class NeuralReward(AbstractReward):
     """A network of what each state looks like.
 
@@ -75,6 +77,38 @@ class NeuralReward(AbstractReward):
                 activation=activation,
                 key=key,
             )
+
+    def stored_fields(self) -> dict[str, Any]:
+        """What builds a network of the same shape, and its weights."""
+        width, depth, channels, activation = self.architecture
+        sizes = {"width": width, "depth": depth, "channels": channels, "num_actions": self.num_actions}
+        leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(self.parameters))
+        observations = np.asarray(self.observations)
+        return {"observations": observations, "over": self.over, "activation": activation, **sizes, "leaves": leaves}
+
+    @classmethod
+    def from_stored_fields(cls, fields: dict[str, Any]) -> "NeuralReward":
+        """The network, checked before anything of the claimed size is built."""
+        leaves, depth = fields.pop("leaves", None), fields.get("depth")
+        observations = fields.get("observations")
+        if not isinstance(leaves, tuple) or not isinstance(depth, int) or not isinstance(observations, np.ndarray):
+            raise TypeError("A network is kept as `observations`, the sizes of its layers, and `leaves`.")
+        # Two arrays for each layer, and four for the two convolutions.
+        if len(leaves) != 2 * (depth + 1) + 4 * (observations.ndim == 4):
+            raise ValueError(f"A network of depth {depth} does not consist of {len(leaves)} arrays.")
+
+        def build(key: Any) -> "NeuralReward":
+            return cls(**fields, key=key)
+
+        with scope():
+            key = jr.key(0)
+            wanted = jax.tree.leaves(eqx.filter_eval_shape(lambda key: build(key).parameters, key))
+            for k, (leaf, like) in enumerate(zip(leaves, wanted, strict=True)):
+                checks.has_shape(f"leaves[{k}]", leaf, like.shape, "as the architecture says")
+                checks.finite(f"leaves[{k}]", checks.as_floats(f"leaves[{k}]", leaf))
+            fresh = build(key)
+            exact = [checks.as_floats("leaves", leaf) for leaf in leaves]
+            return fresh.with_parameters(jax.tree.unflatten(jax.tree.structure(fresh.parameters), exact))
 
     @property
     def parameters(self) -> Any:

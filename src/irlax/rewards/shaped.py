@@ -8,10 +8,12 @@ import numpy as np
 from irlax import checks
 from irlax.mdp import MDP, AbstractDynamics
 from irlax.precision import is_traced
+from irlax.registry import stored
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float, Scalar
 
 
+@stored("shaped-reward")
 class ShapedReward(AbstractReward):
     r"""$r(s,a,s') + \gamma\Phi(s') - \Phi(s)$: the base reward and the potential are learned together.
 

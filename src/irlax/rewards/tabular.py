@@ -8,6 +8,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP, AbstractDynamics
+from irlax.registry import stored
 from irlax.rewards.linear import PlainUnfolded
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float
@@ -15,6 +16,7 @@ from irlax.typing import Array, Float
 Over = Literal["s", "sa", "sas"]
 
 
+@stored("tabular-reward")
 class TabularReward(AbstractReward):
     """A reward of its own for every s ("s"), (s, a) ("sa") or (s, a, s') ("sas"), in C order.
 

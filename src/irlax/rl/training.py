@@ -17,7 +17,7 @@ import numpy as np
 
 from irlax import checks, storage
 from irlax.envs.environment import AbstractEnvironment
-from irlax.progress import progress
+from irlax.progress import progress_bar
 from irlax.records import field
 from irlax.rl.host import HostEnvironment, HostRunner
 from irlax.rl.learner import AbstractLearner, Metrics, State, rounds_for
@@ -91,7 +91,10 @@ def train(
         folder = _Folder.open(options, learner, env, key, rounds)
         state, begin = (init(), 0) if folder is None else folder.restore(init)
         lines = [] if folder is None else folder.lines
-        with progress("Training", rounds * learner.steps_a_round, shown=options.shown) as bar, _writer(options) as tell:
+        with (
+            progress_bar("Training", rounds * learner.steps_a_round, shown=options.shown) as bar,
+            _writer(options) as tell,
+        ):
             began = time.monotonic()
             for number in range(begin, rounds):
                 rate = 1 - number / rounds if learner.anneal else 1.0

@@ -9,11 +9,11 @@ import numpy as np
 from irlax.demos import Demonstrations
 from irlax.envs import Tabular
 from irlax.estimators.sampled import SampledFit, SampledMCEIRL
+from irlax.estimators.sampled.page import mean_reward
+from irlax.estimators.tabular.page import drawn
+from irlax.estimators.tabular.scene import Grid
 from irlax.report import Page, plots
 from irlax.report.curves import learning_figure
-from irlax.report.fit_report import drawn
-from irlax.report.sampled_report import mean_reward
-from irlax.report.scene import Grid
 from irlax.rl import PPO
 from irlax.showcase import walks
 from irlax.showcase.section import Section

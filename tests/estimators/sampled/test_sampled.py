@@ -13,7 +13,7 @@ import pytest
 import irlax as ix
 from irlax.envs import Tabular
 from irlax.estimators.sampled import ShapedObservedReward, loop
-from irlax.estimators.status import Status
+from irlax.status import Status
 from irlax.rl import PPO, SAC
 from irlax.rl.networks import Normaliser
 from tests.estimators.sampled.exact import variation

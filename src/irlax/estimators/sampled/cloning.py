@@ -12,10 +12,10 @@ import optax
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.envs.checking import check_demos
-from irlax.estimators.sampled.fit import SampledFit, finished
+from irlax.estimators.sampled.sampled_fit import SampledFit, finished
 from irlax.estimators.sampled.steps import Steps, draw, of_demos
-from irlax.estimators.status import Status
 from irlax.rl.networks import AbstractPolicy, Activation, policy_for, with_network, with_normaliser
+from irlax.status import Status
 from irlax.typing import Array, Float, PRNGKeyArray
 
 

@@ -27,7 +27,7 @@ from irlax.rl.rollout import Transition
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 if TYPE_CHECKING:
-    from irlax.estimators.sampled.fit import SampledFit
+    from irlax.estimators.sampled.sampled_fit import SampledFit
 
 #: Numbers to watch, by name.
 Info = dict[str, Float[Array, "..."]]

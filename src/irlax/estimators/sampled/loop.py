@@ -18,12 +18,12 @@ from irlax.envs.checking import check_demos
 from irlax.envs.environment import AbstractEnvironment
 from irlax.envs.gymnasium import GymnasiumEnvironment
 from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info, State, refuse_other_discount
-from irlax.estimators.sampled.fit import SampledFit, finished
+from irlax.estimators.sampled.sampled_fit import SampledFit, finished
 from irlax.estimators.sampled.steps import Steps, of_demos
-from irlax.estimators.status import Status, complain
-from irlax.progress import progress
+from irlax.progress import progress_bar
 from irlax.rl.host import HostRunner
 from irlax.rl.rollout import Transition, begin, collect
+from irlax.status import Status, warn_unless_success
 from irlax.typing import Array, Key, PRNGKeyArray
 
 #: How far a single round may be from even, in units of what the mean may be, for a fit to stop.
@@ -56,7 +56,7 @@ def fit(
         drive = _driver(estimator, env, expert, reward, key=fit_key if num is None else jr.split(fit_key, num))
         state, lines, stopped = drive.begin(), [], False
         steps = estimator.episodes_for(env.horizon) * env.horizon
-        with progress(type(estimator).__name__, estimator.rounds * steps, shown=options.shown) as bar:
+        with progress_bar(type(estimator).__name__, estimator.rounds * steps, shown=options.shown) as bar:
             for number in range(estimator.rounds):
                 state, info = drive.advance(state, number, jnp.asarray(1 - number / estimator.rounds, jnp.float32))
                 lines.append(_line(info, (number + 1) * steps))
@@ -68,7 +68,7 @@ def fit(
         course = _Course(lines, time.monotonic() - began, stopped)
         fits = _results(estimator, env, demos, state, course, key=last_key)
     for done in fits:
-        complain(done.status)
+        warn_unless_success(done.status)
     return fits
 
 

@@ -12,13 +12,14 @@ import numpy as np
 from irlax import checks, records, storage
 from irlax.demos.read_write import read_demos, write_demos
 from irlax.envs.environment import Box, Discrete
-from irlax.estimators.sampled.fit import SampledFit
 from irlax.estimators.sampled.rewards import ObservedReward, ShapedObservedReward, shaped, unshaped
-from irlax.estimators.status import Status
-from irlax.estimators.tabular.storage import check_target, package_versions, present, replacing_folder
+from irlax.estimators.sampled.sampled_fit import SampledFit
+from irlax.estimators.store import _present as present
+from irlax.estimators.store import check_target, package_versions, replacing_folder
 from irlax.records import field
 from irlax.rl.networks import Normaliser
 from irlax.rl.policy_file import POLICY_FILE, load_policy, read_header, read_leaves, save_policy, write_leaves
+from irlax.status import Status
 
 #: Begins as all formats of fits do, so that an older fit may be replaced.
 FORMAT = "irlax-fit-sampled-1"

@@ -4,7 +4,6 @@ from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
 from irlax.estimators.tabular.counterfactual import Counterfactual, DemandCurve, demand_curve
 from irlax.estimators.tabular.cross_validation import cross_validate
-from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.full_likelihood import FullLikelihood, full_likelihood
 from irlax.estimators.tabular.inference import compare_nested
 from irlax.estimators.tabular.maxent import MaxEntIRL
@@ -13,6 +12,7 @@ from irlax.estimators.tabular.mixture import MixtureIRL
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.estimators.tabular.mixture_storage import load
 from irlax.estimators.tabular.solvers import LBFGS, Adam, DualAscent, Newton
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.estimators.tabular.two_step import TwoStepIRL
 
 __all__ = [

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from irlax.estimators.status import Status
+from irlax.status import Status
 from irlax.typing import Array, Bool, Float
 
 #: What a sample must reach to be used: Vehtari et al. (2021).

@@ -13,8 +13,7 @@ from scipy.special import expit, logit, ndtri
 from irlax import checks
 from irlax.analysis.identifiability import spelt
 from irlax.analysis.standard_errors import Kind, identified_covariance, null_directions
-from irlax.estimators.status import NotIdentifiedWarning
-from irlax.estimators.tabular.inference import Information, information_of, refitted
+from irlax.estimators.tabular.inference import Information, refitted
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.planning import Plan, long_run, soft_plan, visits
@@ -25,12 +24,13 @@ from irlax.planning.soft import TOLERANCE
 from irlax.precision import StaysOnDevice, scope
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import AbstractFolded, flat
+from irlax.status import NotIdentifiedWarning
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Float, PRNGKeyArray
 from irlax.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from irlax.estimators.tabular.fit import TabularFit
+    from irlax.estimators.tabular.tabular_fit import TabularFit
 
 METHODS = ("delta", "draws", "bootstrap")
 #: With more parameters than this it is not asked whether an answer depends on what is not identified.
@@ -207,7 +207,7 @@ def demand_curve(
             Flattening.of(fit.reward.parameters),
         )
         rates = np.asarray(_rates(rate, jnp.asarray(action), jnp.asarray(at)))
-        information = information_of(fit)
+        information = fit.information
         slopes = np.array(_slopes(rate, jnp.asarray(action), jnp.asarray(at)))
         # The parameter that varies is set, not estimated: it has no part in the uncertainty.
         slopes[:, index] = 0.0
@@ -343,7 +343,7 @@ def _shares(fit: "TabularFit") -> Float[np.ndarray, " M"]:
 
 
 def _refuse_unless_soft(fit: "TabularFit") -> None:
-    if fit.given_policy is not None or not isinstance(fit.plan.backup, SoftBackup):
+    if fit.mixture is not None or not isinstance(fit.plan.backup, SoftBackup):
         raise ValueError(
             f"Counterfactuals are about a soft-optimal demonstrator, but {fit.method} fits another model. Use MCEIRL."
         )

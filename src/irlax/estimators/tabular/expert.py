@@ -16,6 +16,7 @@ from irlax.planning.backup import HardBackup
 from irlax.planning.occupancy import checked_policy, occupancy, visits
 from irlax.planning.plan import Plan
 from irlax.precision import scope
+from irlax.registry import check_fields, stored
 from irlax.rewards import AbstractReward
 from irlax.typing import Float, Int
 from irlax.user_warnings import warn_user
@@ -41,6 +42,7 @@ class Choices(eqx.Module):
     places: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]] | None = None
 
 
+@stored("expert")
 class Expert(eqx.Module):
     """A demonstrator in one MDP, whose start distribution is the one that the model is to use."""
 
@@ -80,6 +82,21 @@ class Expert(eqx.Module):
         else:
             everything = bool((np.asarray(policy) > 0)[..., np.asarray(mdp.available)].all())
         return cls(mdp, None, np.asarray(where(mdp, policy)), 1.0, everything)
+
+    @classmethod
+    def from_stored_fields(cls, fields: dict[str, Any]) -> "Expert":
+        """The demonstrator of a file, checked as that of a user is."""
+        check_fields(cls, "expert", fields)
+        mdp, demos, given = fields["mdp"], fields["demos"], fields["given_occupancy"]
+        if demos is not None:
+            return cls.of(mdp, demos, given, "mdp")
+        if given is None:
+            raise ValueError("A demonstrator without demonstrations must have an occupancy.")
+        # Not checked as a user's occupancy is: one that was solved for may be negative by a rounding error.
+        lead = () if mdp.horizon is None or given.ndim == 2 else (mdp.horizon,)
+        checks.has_shape("occupancy", given, (*lead, *mdp.table_shape), "as the MDP has it")
+        checks.finite("occupancy", given)
+        return cls(**fields)
 
     @classmethod
     def _of_demos(cls, mdp: MDP, demos: Demonstrations, start: Start) -> "Expert":

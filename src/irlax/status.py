@@ -1,16 +1,14 @@
-"""What every estimator's result promises."""
+"""How a fit ended, and the warnings that go with it."""
 
 import enum
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
-from irlax.rewards import AbstractReward
-from irlax.tables import Summary
+from irlax.registry import stored
 from irlax.user_warnings import warn_user
 
 
+@stored("status")
 class Status(enum.Enum):
-    """How a fit ended. The value is what a reader is told."""
+    """How a fit ended. The value is shown to the reader."""
 
     CONVERGED = "converged"
     ROUNDING_FLOOR = "converged to the rounding floor: float64 shows nothing left to gain"
@@ -50,40 +48,7 @@ class NotIdentifiedWarning(UserWarning):
     """An answer depends on what the data do not identify."""
 
 
-@runtime_checkable
-class Fit(Protocol):
-    """A learned reward, the policy that goes with it, and what is known about both; all of one iterate."""
-
-    @property
-    def reward(self) -> AbstractReward:
-        """The learned reward."""
-        ...
-
-    @property
-    def policy(self) -> Any:
-        """The policy under the learned reward."""
-        ...
-
-    @property
-    def status(self) -> Status:
-        """How the fit ended."""
-        ...
-
-    @property
-    def converged(self) -> bool:
-        """Whether it ended in success."""
-        ...
-
-    def summary(self) -> Summary:
-        """What a paper would print."""
-        ...
-
-    def save(self, path: str | Path) -> Path:
-        """Write the fit where `irlax.load` finds it."""
-        ...
-
-
-def complain(status: Status, detail: str = "") -> None:
-    """A warning for every end that is not a success: never silent."""
+def warn_unless_success(status: Status, detail: str = "") -> None:
+    """Warn of every end that is not a success."""
     if not status.success:
         warn_user(f"The fit {status.value}. {detail}".strip(), UnfinishedWarning)

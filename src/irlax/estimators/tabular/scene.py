@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import TabularFit
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.mdp import MDP
 from irlax.mdp.npz import MDPFile
 from irlax.planning import Plan, visits

@@ -1,8 +1,10 @@
 """Ctrl-C or SIGTERM during a fit: it ends at its next step, and what there is so far is kept."""
 
+import contextlib
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 #: Each signal that asks a process to end, what Python does about it by itself, and how a message calls it.
@@ -19,17 +21,18 @@ class Interrupt:
     interrupt raised anywhere, as Python does it, may leave JAX in disorder, or be swallowed by a finaliser.)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *signals: signal.Signals) -> None:
         #: The signal that came, if one did.
         self.asked: signal.Signals | None = None
         self.kept = False
+        self._heeded = signals
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
-            for number, (default, _) in _SIGNALS.items():
+            for number in self._heeded:
                 # Where interrupts are ignored, as under nohup, or handled by a host, they stay so.
-                if signal.getsignal(number) is default:
+                if signal.getsignal(number) is _SIGNALS[number][0]:
                     self._before[number] = signal.signal(number, self._stop)
         return self
 
@@ -48,3 +51,24 @@ class Interrupt:
             raise KeyboardInterrupt
         # Not `print`: this may happen in the middle of another one.
         os.write(2, f"irlax: stopping after this step; {_SIGNALS[self.asked][1]} again stops at once.\n".encode())
+
+
+#: The interrupt that is in force, outermost first; at most one is.
+_ACTIVE: list[Interrupt] = []
+
+
+@contextlib.contextmanager
+def interruptible(*signals: signal.Signals) -> Iterator[Interrupt]:
+    """The interrupt that is in force, or a new one for these signals, by default Ctrl-C.
+
+    A fit in Python leaves SIGTERM alone, after which a script must not go on; the command line ends with the fit.
+    """
+    if _ACTIVE:
+        yield _ACTIVE[0]
+        return
+    with Interrupt(*(signals or (signal.SIGINT,))) as interrupt:
+        _ACTIVE.append(interrupt)
+        try:
+            yield interrupt
+        finally:
+            _ACTIVE.pop()

@@ -19,7 +19,7 @@ MAX_TRIALS = 40
 #: Sufficient decrease and sufficient flattening of the slope (the weak Wolfe conditions).
 DECREASE, FLATTENING = 1e-4, 0.9
 
-#: (x, memory) ↦ ((loss, memory), gradient), where the memory of one evaluation speeds up the next.
+#: (x, warm_start) ↦ ((loss, warm_start), gradient), where the warm_start of one evaluation speeds up the next.
 Loss = Callable[[Float[Array, " K"], Any], tuple[tuple[Float[Array, ""], Any], Float[Array, " K"]]]
 
 
@@ -38,16 +38,16 @@ class State(eqx.Module):
     #: Whether the last line search found nothing better.
     stuck: Bool[Array, ""]
     #: What the last evaluation of the loss left for the next.
-    memory: Any
+    warm_start: Any
 
     @classmethod
-    def at(cls, x: Float[Array, " K"], pairs: int, memory: Any) -> "State":
+    def at(cls, x: Float[Array, " K"], pairs: int, warm_start: Any) -> "State":
         """A search that starts at x. The first step will be to evaluate there: one place to compile the loss in."""
         # By NumPy, since the first use of each operation on a device compiles it; and strongly typed, as the loop
         # returns them: else the loop would be compiled once more for its own result.
         nothing, here = np.zeros((pairs, len(x)), x.dtype), np.zeros(len(x), x.dtype)
         unknown, none = np.asarray(np.inf, x.dtype), np.zeros((), int)
-        return cls(x, unknown, here, here, nothing, nothing, none, np.asarray(False), memory)
+        return cls(x, unknown, here, here, nothing, nothing, none, np.asarray(False), warm_start)
 
 
 class Stretch(NamedTuple):
@@ -113,7 +113,7 @@ def _stepped(value_and_gradient: Loss, state: State) -> State:
 
     steps, changes = remembered(state.steps, step), remembered(state.changes, change)
     ahead = -_inverse_hessian_times(steps, changes, gradient)
-    return State(x, loss, gradient, ahead, steps, changes, state.count + found, ~found, end.memory)
+    return State(x, loss, gradient, ahead, steps, changes, state.count + found, ~found, end.warm_start)
 
 
 def _inverse_hessian_times(
@@ -149,7 +149,7 @@ class _Trial(NamedTuple):
     x: Float[Array, " K"]
     loss: Float[Array, ""]
     gradient: Float[Array, " K"]
-    memory: Any
+    warm_start: Any
     attempts: Int[Array, ""]
     found: Bool[Array, ""]
 
@@ -170,7 +170,7 @@ def _line_search(
 
     def attempt(trial):
         x = state.x + trial.length * direction
-        (loss, memory), gradient = value_and_gradient(x, trial.memory)
+        (loss, warm_start), gradient = value_and_gradient(x, trial.warm_start)
         new_slope = gradient @ direction
         falls = loss <= state.loss + DECREASE * trial.length * slope
         blind = (loss <= state.loss + blur) & (new_slope <= (2 * DECREASE - 1) * slope)
@@ -180,7 +180,7 @@ def _line_search(
         low = jnp.where(low_enough, trial.length, trial.low)
         high = jnp.where(low_enough, trial.high, trial.length)
         length = jnp.where(jnp.isfinite(high), (low + high) / 2, 2 * low)
-        return _Trial(length, low, high, x, loss, gradient, memory, trial.attempts + 1, low_enough & flat_enough)
+        return _Trial(length, low, high, x, loss, gradient, warm_start, trial.attempts + 1, low_enough & flat_enough)
 
     nowhere, everywhere = jnp.zeros_like(first), jnp.full_like(first, jnp.inf)
     start = _Trial(
@@ -190,7 +190,7 @@ def _line_search(
         state.x,
         state.loss,
         state.gradient,
-        state.memory,
+        state.warm_start,
         jnp.zeros((), int),
         jnp.asarray(False),
     )

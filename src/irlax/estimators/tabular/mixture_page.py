@@ -6,13 +6,13 @@ import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import SHOWN_PARAMETERS
 from irlax.estimators.tabular.mixture_fit import MixtureFit
+from irlax.estimators.tabular.page import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
+from irlax.estimators.tabular.scene import Scene
+from irlax.estimators.tabular.tabular_fit import SHOWN_PARAMETERS
 from irlax.mdp.npz import MDPFile
 from irlax.report import plots
-from irlax.report.fit_report import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
 from irlax.report.html import Page
-from irlax.report.scene import Scene
 from irlax.tables import show
 
 #: At most this many types are drawn.

@@ -7,13 +7,13 @@ import numpy as np
 from scipy.special import entr
 
 from irlax.analysis.identifiability import Identification
-from irlax.estimators.tabular.fit import SHOWN_PARAMETERS, History, TabularFit
 from irlax.estimators.tabular.inference import identified_errors
+from irlax.estimators.tabular.scene import MOVES, Grid, Scene
 from irlax.estimators.tabular.storage import Run
+from irlax.estimators.tabular.tabular_fit import SHOWN_PARAMETERS, History, TabularFit
 from irlax.report import plots
 from irlax.report.diagnosis import MOST_PARAMETERS, hidden_part
 from irlax.report.html import Page
-from irlax.report.scene import MOVES, Grid, Scene
 from irlax.rewards import TabularReward
 from irlax.rewards.reward import flat
 from irlax.tables import pairs, show

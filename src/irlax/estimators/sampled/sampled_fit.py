@@ -12,9 +12,9 @@ from irlax.demos import Demonstrations
 from irlax.envs.rollout import collect
 from irlax.estimators.sampled.rewards import ObservedReward, unshaped
 from irlax.estimators.sampled.steps import Steps, of_demos
-from irlax.estimators.status import Status
 from irlax.rl.learner import AbstractLearner
 from irlax.rl.networks import AbstractPolicy
+from irlax.status import Status
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Float, PRNGKeyArray
 

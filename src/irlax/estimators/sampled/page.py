@@ -9,9 +9,9 @@ import numpy as np
 
 from irlax.demos import Demonstrations
 from irlax.estimators.sampled import SampledFit
+from irlax.estimators.tabular.page import drawn
 from irlax.report import plots
 from irlax.report.curves import learning_figure
-from irlax.report.fit_report import drawn
 from irlax.report.html import Page
 from irlax.tables import pairs, show
 from irlax.typing import Float

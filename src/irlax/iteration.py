@@ -1,0 +1,189 @@
+"""The one loop around everything that iterates: solvers, expectation and maximisation, sampling, training.
+
+What iterates says how to begin, how to take one step and whether it has ended; `Session.run` owns the rest: the
+history, limits, the progress bar, callbacks and interruption.
+"""
+
+import abc
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import equinox as eqx
+import numpy as np
+
+from irlax.interrupts import Interrupt, interruptible
+from irlax.progress import PATIENCE, Bar, progress_bar
+from irlax.registry import stored
+from irlax.status import Status
+from irlax.typing import Float
+
+State = TypeVar("State")
+#: As the step of an iterate: one more than the last in the history.
+NEXT = -1
+
+
+class Iterate(NamedTuple):
+    """One iterate, as callbacks receive it."""
+
+    step: int
+    #: What is worth watching, by name: "loss" and "gradient" of a solver; "return", "gap" and losses of training.
+    numbers: dict[str, Any]
+    #: θ, of estimators whose parameters are one vector.
+    parameters: Float[np.ndarray, " K"] | None = None
+
+    @property
+    def loss(self) -> float:
+        """What is minimised."""
+        return self.numbers["loss"]
+
+    @property
+    def gradient(self) -> float:
+        """The largest entry of its gradient."""
+        return self.numbers["gradient"]
+
+
+#: Receives every iterate. If it returns True, the fit stops there, `Status.INTERRUPTED`; other values mean nothing.
+Callback = Callable[[Iterate], Any]
+
+
+@stored("history")
+class History(eqx.Module):
+    """The numbers of all iterates, a column for each name: `history["loss"]`, or `history.loss`."""
+
+    columns: dict[str, Float[np.ndarray, "steps ..."]]
+
+    @classmethod
+    def of(cls, iterates: Sequence[Iterate]) -> "History":
+        """The history of some iterates, which all have the same numbers."""
+        names = iterates[0].numbers if iterates else ("loss", "gradient")
+        return cls({name: np.array([each.numbers[name] for each in iterates], np.float64) for name in names})
+
+    def __getitem__(self, name: str) -> Float[np.ndarray, "steps ..."]:
+        return self.columns[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    @property
+    def loss(self) -> Float[np.ndarray, " steps"]:
+        """What was minimised, at each iterate."""
+        return self["loss"]
+
+    @property
+    def gradient(self) -> Float[np.ndarray, " steps"]:
+        """The size of its gradient, at each iterate."""
+        return self["gradient"]
+
+
+class AbstractIteration(eqx.Module, Generic[State]):
+    """Something that goes from state to state until it has ended."""
+
+    @abc.abstractmethod
+    def init(self) -> State:
+        """The first state."""
+
+    @abc.abstractmethod
+    def step(self, state: State) -> State:
+        """The next state."""
+
+    @abc.abstractmethod
+    def status(self, state: State) -> Status | None:
+        """How it ended; None if it has not."""
+
+    @abc.abstractmethod
+    def iterates(self, state: State) -> Sequence[Iterate]:
+        """What the step to this state passed through, the last one where it is now."""
+
+
+class Watch(NamedTuple):
+    """How an iteration is watched; none of it changes what is learned."""
+
+    #: None shows a bar on terminals only.
+    progress: bool | None = None
+    callback: Callback | None = None
+
+
+class Session:
+    """The loop, for one iteration or for several that make up one fit; a context manager."""
+
+    def __init__(self, title: str, *, limit: int | None = None, watch: Watch = Watch()) -> None:  # noqa: B008
+        self.history: list[Iterate] = []
+        #: Whether it was asked to stop: by a callback, or by Ctrl-C.
+        self.stopped = False
+        self._title = title
+        self._limit = limit
+        self._watch = watch
+        self._stack = contextlib.ExitStack()
+        self._bar: Bar | None = None
+        self._interrupt: Interrupt | None = None
+
+    def __enter__(self) -> "Session":
+        self._bar = self._stack.enter_context(progress_bar(self._title, self._limit, shown=self._watch.progress))
+        self._interrupt = self._stack.enter_context(interruptible())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def run(self, iteration: AbstractIteration[State], *, limit: int | None = None) -> tuple[State, Status]:
+        """Iterate until it has ended, the history has `limit` steps, or it is stopped: the last state, and why."""
+        with self._waiting():
+            state = iteration.init()
+        self.record(iteration.iterates(state))
+        while True:
+            status = iteration.status(state)
+            if status is not None:
+                return state, status
+            if self.stopped:
+                return state, Status.INTERRUPTED
+            if limit is not None and self.history[-1].step >= limit:
+                return state, Status.MAX_STEPS
+            with self._waiting():
+                state = iteration.step(state)
+            self.record(iteration.iterates(state))
+
+    def record(self, iterates: Sequence[Iterate]) -> None:
+        """Add iterates to the history and report them."""
+        for iterate in iterates:
+            numbered = iterate._replace(step=len(self.history)) if iterate.step == NEXT else iterate
+            self.history.append(numbered)
+            if self._bar is not None:
+                self._bar.update(numbered.step, note(numbered))
+            if self._watch.callback is not None:
+                self.stopped |= self._watch.callback(numbered) is True
+        if self._interrupt is not None:
+            self._interrupt.kept = True
+            self.stopped |= self._interrupt.asked is not None
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """A compiled step says nothing until it ends, so a timer opens the bar."""
+        if self._bar is None or not self._bar.pending:
+            yield
+            return
+        timer = threading.Timer(PATIENCE, self._bar.update, (len(self.history),))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+
+def run_quietly(iteration: AbstractIteration[State], *, limit: int) -> tuple[State, Status]:
+    """Iterate as part of another iteration's step: with a limit, and nothing else."""
+    return Session("").run(iteration, limit=limit)
+
+
+def note(iterate: Iterate) -> str:
+    """One or two numbers beside the progress bar."""
+    return "  ".join(f"{name} {value:.4g}" for name, value in iterate.numbers.items() if np.ndim(value) == 0)
