@@ -8,7 +8,6 @@ from irlax.analysis.standard_errors import confidence_interval
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import SHOWN_PARAMETERS
 from irlax.estimators.tabular.mixture_fit import MixtureFit
-from irlax.mdp.npz import MDPFile
 from irlax.report import plots
 from irlax.report.fit_report import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
 from irlax.report.html import Page
@@ -39,7 +38,7 @@ def mixture_page(fit: MixtureFit) -> Page:
 def _type(page: Page, fit: MixtureFit, g: int) -> Page:
     """How one type acts."""
     weighted = _of_type(fit, g)
-    scene = Scene.between(weighted or fit.expert, fit.plans[g], fit.rewards[g], MDPFile(fit.expert.mdp))
+    scene = Scene.between(weighted or fit.expert, fit.plans[g], fit.rewards[g])
     page = draw_policy(draw_reward(page, scene), scene)
     if weighted is None:
         return page

@@ -1,5 +1,7 @@
 """What a report draws of one MDP: names, places, and tables over states and actions."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import numpy as np
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.mdp import MDP
-from irlax.mdp.npz import MDPFile
+from irlax.mdp.labels import WALL
 from irlax.planning import Plan, visits
 from irlax.planning.plan import action_major_policy
 from irlax.precision import scope
@@ -28,13 +30,12 @@ class Grid(eqx.Module):
     cells: Int[np.ndarray, "S 2"]
 
     @classmethod
-    def of(cls, file: MDPFile) -> "Grid | None":
-        """The grid that a file draws, if its cells are the states of its MDP."""
-        if file.layout is None:
+    def of(cls, mdp: MDP) -> "Grid | None":
+        """The grid whose cells are the states of an MDP, if its labels draw one."""
+        if mdp.labels.layout is None:
             return None
-        board = np.array([list(row) for row in file.layout])
-        cells = np.argwhere(board != "#")
-        return cls(board, cells) if board.ndim == 2 and len(cells) == file.mdp.num_states else None
+        board = np.array([list(row) for row in mdp.labels.layout])
+        return cls(board, np.argwhere(board != WALL))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -66,9 +67,9 @@ class Scene(eqx.Module):
     whole: bool
 
     @classmethod
-    def of(cls, fit: TabularFit, file: MDPFile, i: int) -> "Scene":
+    def of(cls, fit: TabularFit, i: int) -> "Scene":
         """The i-th MDP of a fit."""
-        return cls.between(fit.experts[i], fit.plans[i], fit.rewards[i], file, fit.given_policy)
+        return cls.between(fit.experts[i], fit.plans[i], fit.rewards[i], fit.given_policy)
 
     @classmethod
     def between(
@@ -76,7 +77,6 @@ class Scene(eqx.Module):
         expert: Expert,
         plan: Plan,
         reward: AbstractReward,
-        file: MDPFile,
         given_policy: Float[np.ndarray, "*T S A"] | None = None,
     ) -> "Scene":
         """A demonstrator beside a model of it: the plan of a reward, or a policy of another origin."""
@@ -84,15 +84,15 @@ class Scene(eqx.Module):
         mdp.refuse_ragged("drawn in a report")
         model = np.asarray(visits(mdp, plan if given_policy is None else given_policy))
         observed, whole = _observed(expert)
-        grid = Grid.of(file)
-        names = file.action_names
-        if names is None and grid is not None and mdp.num_actions in (4, 5):
-            names = tuple(MOVES)[: mdp.num_actions]
+        grid, labels = Grid.of(mdp), mdp.labels
+        actions = labels.actions
+        if actions is None and grid is not None and mdp.num_actions in (4, 5):
+            actions = tuple(MOVES)[: mdp.num_actions]
         return cls(
             mdp=mdp,
             grid=grid,
-            state_names=list(file.state_names or (f"s{s}" for s in range(mdp.num_states))),
-            action_names=list(names or (f"a{a}" for a in range(mdp.num_actions))),
+            state_names=names_of(labels.states, labels.state_unit, mdp.num_states, "s"),
+            action_names=names_of(actions, labels.action_unit, mdp.num_actions, "a"),
             reward=tame(np.where(mdp.available, reward.table(mdp), np.nan)),
             value=tame(np.asarray(plan.first_value)),
             first_policy=np.where(mdp.available, _first_policy(plan, given_policy), np.nan),
@@ -123,6 +123,12 @@ class Scene(eqx.Module):
     def names(self, states: Int[np.ndarray, " n"]) -> list[str]:
         """The names of some states."""
         return [self.state_names[s] for s in states]
+
+
+def names_of(given: Sequence[str] | None, unit: str | None, number: int, letter: str) -> list[str]:
+    """Names with their unit, as "35 miles"; where none are given, numbers behind a letter."""
+    names = given or [f"{letter}{i}" for i in range(number)]
+    return [name if given is None or unit is None else f"{name} {unit}" for name in names]
 
 
 def _observed(expert: Expert) -> tuple[Float[np.ndarray, "S A"], bool]:

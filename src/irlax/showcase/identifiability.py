@@ -42,7 +42,7 @@ def _drawn(page: Page, table: Table, potential: np.ndarray) -> Page:
     fit = MCEIRL(objective="likelihood", l2=0.01, progress=False).fit(
         walks.world().mdp, TabularReward("s"), walks.walked()
     )
-    grid = Grid.of(walks.file())
+    grid = Grid.of(walks.world().mdp)
     assert grid is not None
     page = page.text(
         "With three weights all was revealed. What if each cell had a reward of its own? Then paying one more in every "

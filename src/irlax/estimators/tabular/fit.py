@@ -1,6 +1,5 @@
 """The one result of all tabular estimators."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -249,21 +248,11 @@ class TabularFit(eqx.Module):
         total, rank = self.reward.num_parameters, int(np.linalg.matrix_rank(revealed)) if len(revealed) else 0
         return f"all {total} parameters, together" if rank == total else f"{rank} of {total} dimensions, together"
 
-    def save(
-        self,
-        path: str | Path,
-        *,
-        layout: Sequence[str] | None = None,
-        state_names: Sequence[str] | None = None,
-        action_names: Sequence[str] | None = None,
-    ) -> Path:
-        """Write the fit as a folder that `irlax.load` reads; nothing in it can run code.
-
-        A gridworld's `layout`, and names of states and actions, are kept for reports.
-        """
+    def save(self, path: str | Path) -> Path:
+        """Write the fit as a folder that `irlax.load` reads; nothing in it can run code."""
         from irlax.estimators.tabular.storage import save_fit
 
-        return save_fit(self, path, layout=layout, state_names=state_names, action_names=action_names)
+        return save_fit(self, path)
 
     def _parameters(self) -> Table:
         names, estimates = self.reward.parameter_names(), flat(self.reward.parameters)

@@ -17,10 +17,10 @@ from irlax.estimators.tabular.storage import (
     check_target,
     floats,
     load_fit,
-    mdp_file,
     package_versions,
     present,
     replacing_folder,
+    stored_mdp,
 )
 from irlax.mdp.npz import save_mdp
 from irlax.records import field
@@ -97,7 +97,7 @@ def _read(folder: Path) -> MixtureFit:
     missing = [name for name in _OWN_ARRAYS if name not in arrays]
     if missing or not descriptions:
         raise ValueError(f"It lacks {checks.some(missing or ['rewards'])}.")
-    mdp = mdp_file(folder, "").mdp
+    mdp = stored_mdp(folder, "")
     rewards = tuple(from_parts(parts, arrays, f"reward{g}").bind(mdp) for g, parts in enumerate(descriptions))
     status, num = field(record, "status", str), len(rewards)
     if status not in Status.__members__:

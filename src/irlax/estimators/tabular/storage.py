@@ -16,7 +16,7 @@ import platform
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit
 from irlax.mdp import MDP
-from irlax.mdp.npz import MDPFile, load_mdp_file, save_mdp
+from irlax.mdp.npz import load_mdp, save_mdp
 from irlax.planning import Plan, hard_plan, path_plan, soft_plan
 from irlax.planning.backup import PathBackup, SoftBackup
 from irlax.planning.occupancy import checked_policy
@@ -50,11 +50,9 @@ _OWN_ARRAYS = ("feature_gap", "loss", "gradient", "samples", "policy")
 
 
 class Run(eqx.Module):
-    """A fit with what its folder says beside it: names for the eye, the versions that made it, and what was asked."""
+    """A fit with what its folder says beside it: the versions that made it, and what was asked."""
 
     fit: TabularFit
-    #: One for each MDP.
-    files: tuple[MDPFile, ...]
     versions: tuple[tuple[str, str], ...] = eqx.field(static=True)
     #: The settings that the command line was given or took by default; none, if the fit was saved in Python.
     asked: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
@@ -64,15 +62,11 @@ def save_fit(
     fit: TabularFit,
     path: str | os.PathLike[str],
     *,
-    layout: Sequence[str] | None = None,
-    state_names: Sequence[str] | None = None,
-    action_names: Sequence[str] | None = None,
     asked: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a fit as the folder `path`, whole or not at all; an older fit there is replaced, nothing else is.
 
-    `layout` (a gridworld, a string a row) and the names are what `save_mdp` takes: the report draws them. `asked` are
-    the settings of the command that made it, for `--resume`.
+    `asked` are the settings of the command that made it, for `--resume`.
     """
     target = check_target(path)
     rewards = [to_parts(reward, f"reward{i}") for i, reward in enumerate(fit.rewards)]
@@ -84,12 +78,11 @@ def save_fit(
     arrays |= {"loss": fit.history.loss, "gradient": fit.history.gradient}
     settings = {} if asked is None else {"asked": [[name, records.plain(value)] for name, value in asked.items()]}
     record = records.as_json(_record(fit, [description for description, _ in rewards]) | settings)
-    texts = {"layout": layout, "state_names": state_names, "action_names": action_names}
     with replacing_folder(target) as folder:
         (folder / "fit.json").write_bytes(record)
         storage.save_arrays(folder / "arrays.npz", arrays)
         for expert, number in zip(fit.experts, _numbers(len(fit.experts)), strict=True):
-            save_mdp(folder / f"mdp{number}.npz", expert.mdp, **texts)
+            save_mdp(folder / f"mdp{number}.npz", expert.mdp)
             if expert.demos is not None:
                 write_demos(folder / f"demos{number}.npz", expert.demos)
     return Path(path)
@@ -101,7 +94,7 @@ def load_fit(path: str | os.PathLike[str]) -> TabularFit:
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:
-    """What `load_fit` reads, with names and versions beside it."""
+    """What `load_fit` reads, with versions beside it."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"`path` must be the name of a folder, but is a {type(path).__name__}.")
     folder = Path(path)
@@ -216,16 +209,15 @@ def _read(folder: Path) -> Run:
     if not kinds or len(descriptions) != len(kinds):
         raise ValueError(f"There are {len(descriptions)} rewards for {len(kinds)} demonstrators.")
     arrays = _arrays(folder, descriptions)
-    files, rewards, experts = [], [], []
+    rewards, experts = [], []
     for i, number in enumerate(_numbers(len(kinds))):
-        file = mdp_file(folder, number)
-        files.append(file)
-        experts.append(_expert(folder, number, file.mdp, kinds[i], arrays.get(f"occupancy{i}")))
-        rewards.append(from_parts(descriptions[i], arrays, f"reward{i}").bind(file.mdp))
+        mdp = stored_mdp(folder, number)
+        experts.append(_expert(folder, number, mdp, kinds[i], arrays.get(f"occupancy{i}")))
+        rewards.append(from_parts(descriptions[i], arrays, f"reward{i}").bind(mdp))
     fit = _fit(record, arrays, tuple(rewards), tuple(experts))
     versions = tuple((str(name), str(version)) for name, version in field(record, "versions", dict).items())
     asked = tuple(records.pairs(record, "asked")) if "asked" in record else ()
-    return Run(fit, tuple(files), versions, asked)
+    return Run(fit, versions, asked)
 
 
 def present(folder: Path, name: str) -> Path:
@@ -241,12 +233,12 @@ def _arrays(folder: Path, descriptions: list[Any]) -> dict[str, np.ndarray]:
     return storage.load_arrays(present(folder, "arrays.npz"), (*_OWN_ARRAYS, *occupancies, *known), _KIND)
 
 
-def mdp_file(folder: Path, number: str) -> MDPFile:
+def stored_mdp(folder: Path, number: str) -> MDP:
     """The MDP of a fit's folder."""
     path = present(folder, f"mdp{number}.npz")
-    file = load_mdp_file(path)
-    storage.fits_in_memory(path, 8 * file.mdp.num_states * (file.mdp.horizon or 1))
-    return file
+    mdp = load_mdp(path)
+    storage.fits_in_memory(path, 8 * mdp.num_states * (mdp.horizon or 1))
+    return mdp
 
 
 def _expert(folder: Path, number: str, mdp: MDP, kind: Any, given: np.ndarray | None) -> Expert:
