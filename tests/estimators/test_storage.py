@@ -125,10 +125,12 @@ def test_a_warm_start_from_a_loaded_fit_is_where_it_ended(tmp_path):
     assert on.history.loss[0] == short.history.loss[-1] and on.converged
 
 
-def test_names_and_layout_lie_beside_the_fit(tmp_path):
-    save_fit(made(TabularReward("s")), tmp_path / "run", layout=["..", ".."], action_names=["left", "right"])
-    run = load_run(tmp_path / "run")
-    assert run.files[0].layout == ("..", "..") and run.files[0].action_names == ("left", "right")
+def test_labels_travel_with_the_fit(tmp_path):
+    mdp = random_mdp().labelled(layout=["..", ".."], actions=["left", "right"], time_unit="day")
+    made(TabularReward("s"), mdp=mdp).save(tmp_path / "run")
+    load_fit(tmp_path / "run").save(tmp_path / "again")
+    run = load_run(tmp_path / "again")
+    assert run.fit.mdp.labels == mdp.labels
     assert {"python", "irlax", "jax", "numpy"} <= set(dict(run.versions))
 
 

@@ -9,7 +9,6 @@ import pytest
 import irlax as ix
 from irlax.estimators.tabular.expert import Expert
 from irlax.mdp import Deterministic, Ragged, Successors
-from irlax.mdp.npz import MDPFile
 from irlax.planning.chain import DENSE_LIMIT
 from irlax.report.scene import Scene
 
@@ -294,7 +293,7 @@ REFUSED = {
     "apprenticeship": lambda mdp, reward, demos: ix.ApprenticeshipIRL().fit(mdp, reward, demos),
     "conditional entropy": lambda mdp, reward, demos: ix.conditional_entropy(mdp, ix.soft_plan(mdp, np.zeros(S))),
     "report": lambda mdp, reward, demos: Scene.between(
-        Expert.of(mdp, demos, None, "mdp"), ix.soft_plan(mdp, np.zeros(S)), reward, MDPFile(mdp)
+        Expert.of(mdp, demos, None, "mdp"), ix.soft_plan(mdp, np.zeros(S)), reward
     ),
 }
 

@@ -123,6 +123,7 @@ def fit(
       layout        text  rows    optional: a gridworld, drawn
       state_names   text  S       optional
       action_names  text  A       optional
+      state_unit, action_unit, time_unit   optional: a text each
 
     \b
     Demonstrations (.csv, .parquet), a row for each observed choice, in any
@@ -205,9 +206,7 @@ def _tabular(
     else:
         before = None if earlier is None else earlier.fit
         result = fitting.run(estimator, problem, interrupt, key=chosen.key, earlier=before)
-    file = problem.file
-    texts = {"layout": file.layout, "state_names": file.state_names, "action_names": file.action_names}
-    save_fit(result, out, asked=asked, **texts)
+    save_fit(result, out, asked=asked)
     return result
 
 

@@ -118,7 +118,8 @@ class BusEngine(eqx.Module):
     def mdp(self) -> MDP:
         """The MDP, without its reward; buses start new."""
         probs = np.broadcast_to(self.increments, (self.bins, 2, len(self.increments)))
-        return MDP.from_successors(self._after(), probs, np.eye(self.bins)[0], discount=self.discount)
+        mdp = MDP.from_successors(self._after(), probs, np.eye(self.bins)[0], discount=self.discount)
+        return mdp.labelled(states=[f"bin {x}" for x in range(self.bins)], actions=self.action_names, time_unit="month")
 
     @functools.cached_property
     def reward(self) -> LinearReward:

@@ -114,7 +114,7 @@ class Gridworld(eqx.Module):
         alone = ~available.any(axis=1)
         if alone.any():
             raise ValueError(f"No move is possible from cells {checks.some(self.cells[alone].tolist())}.")
-        return MDP.from_successors(
+        mdp = MDP.from_successors(
             successors,
             probs,
             self._start(),
@@ -122,6 +122,7 @@ class Gridworld(eqx.Module):
             horizon=self.horizon,
             available=available,
         )
+        return mdp.labelled(layout=self.layout, actions=self.action_names[:num_moves])
 
     @property
     def marks(self) -> np.ndarray:

@@ -91,5 +91,4 @@ def _tabular(
     problem: Callable[..., Any], *, horizon: int = _TABULAR_HORIZON, terminates: bool = False, **options: Any
 ) -> Tabular:
     made = problem(**options)
-    layout = made.layout if isinstance(made, Gridworld) else None
-    return Tabular(made.mdp, made.reward, horizon=horizon, terminates=terminates, layout=layout)
+    return Tabular(made.mdp, made.reward, horizon=horizon, terminates=terminates)

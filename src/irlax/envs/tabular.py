@@ -1,5 +1,6 @@
 """Tabular MDPs as environments, to be acted in without looking into them."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -43,7 +44,6 @@ class Tabular(AbstractTimedEnvironment):
         *,
         horizon: int | None = None,
         terminates: bool = False,
-        layout: tuple[str, ...] | None = None,
     ):
         whole, table = complete(mdp, reward)
         limit = mdp.horizon if horizon is None else horizon
@@ -53,7 +53,7 @@ class Tabular(AbstractTimedEnvironment):
         self.dynamics = jax.tree.map(_single, whole.dynamics)
         self.initial, self.reward = _single(whole.initial), _single(table)
         self.absorbing = whole.absorbing
-        self.horizon, self.layout = limit, None if layout is None else tuple(layout)
+        self.horizon, self.layout = limit, mdp.labels.layout
         self.fixed_horizon = not (terminates and self.absorbing.any())
 
     @property
@@ -104,7 +104,8 @@ def complete(mdp: MDP, reward: Any) -> tuple[MDP, Float[np.ndarray, "..."]]:
         for state, action in np.argwhere(~available):
             matrices[action][state] = matrices[stand_in[state, action]][state]
         rows = [matrix.tocsr() for matrix in matrices]
-        mdp = MDP.from_scipy(rows, mdp.initial, discount=mdp.discount, horizon=mdp.horizon)
+        whole = MDP.from_scipy(rows, mdp.initial, discount=mdp.discount, horizon=mdp.horizon)
+        mdp = dataclasses.replace(whole, labels=mdp.labels)
     # Only now: the reward of an action that does not exist may be anything.
     checks.finite("reward", table)
     return mdp, table

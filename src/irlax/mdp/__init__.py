@@ -2,10 +2,11 @@
 
 from irlax.mdp.dense import Dense
 from irlax.mdp.dynamics import AbstractDynamics
+from irlax.mdp.labels import Labels
 from irlax.mdp.mdp import MDP
 from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
 from irlax.mdp.ragged import Ragged
 from irlax.mdp.sparse import Deterministic, Successors
 
-__all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Moves", "Nature", "Ragged", "Successors"]
+__all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Labels", "Moves", "Nature", "Ragged", "Successors"]

@@ -1,7 +1,7 @@
 """Markov decision processes without a reward: what an observer of demonstrations knows beforehand."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -25,6 +25,7 @@ from irlax.mdp.build import (
 )
 from irlax.mdp.dense import Dense
 from irlax.mdp.dynamics import AbstractDynamics, absorbing_states
+from irlax.mdp.labels import Labels, as_texts
 from irlax.mdp.links import Links
 from irlax.mdp.moves import Moves
 from irlax.mdp.ragged import Layout, Ragged
@@ -37,7 +38,8 @@ class MDP(StaysOnDevice):
     """States, actions, discount γ, horizon T, initial distribution and transitions; the reward stands apart.
 
     Decisions are taken at t = 0..T−1; `horizon` None means that they never end. Build one with `from_dense`,
-    `from_successors`, `from_scipy` or `from_counts`, which check their arguments.
+    `from_successors`, `from_scipy` or `from_counts`, which check their arguments; `labelled` names its states and
+    actions.
 
     Primer, Definition 2.1.
     """
@@ -50,6 +52,7 @@ class MDP(StaysOnDevice):
     #: Where an undiscounted, endless problem ends; None in every other problem.
     terminal: Bool[Array, " S"] | None = None
     horizon: int | None = eqx.field(static=True, default=None)
+    labels: Labels = Labels()
 
     @classmethod
     def from_dense(
@@ -309,7 +312,32 @@ class MDP(StaysOnDevice):
         kept = {"initial": self.initial, "discount": self.discount, "horizon": self.horizon} | changes
         available = None if self.mask is None else self.mask.T
         replaced = _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, **kept)
-        return dataclasses.replace(replaced, initial=self.as_narrow(replaced.initial))
+        return dataclasses.replace(replaced, initial=self.as_narrow(replaced.initial), labels=self.labels)
+
+    def labelled(
+        self,
+        *,
+        states: Iterable[str] | None = None,
+        actions: Iterable[str] | None = None,
+        layout: Iterable[str] | None = None,
+        state_unit: str | None = None,
+        action_unit: str | None = None,
+        time_unit: str | None = None,
+    ) -> "MDP":
+        """The same problem with names for display; labels that are not given stay as they are.
+
+        `layout` draws a gridworld, a string a row, walls as "#". Files keep labels, reports and figures show them, and
+        no result depends on them.
+
+            machine = machine.labelled(states=["new", "worn", "broken"], actions=["keep", "replace"], time_unit="month")
+        """
+        several = {"states": states, "actions": actions, "layout": layout}
+        given: dict[str, Any] = {name: as_texts(name, texts) for name, texts in several.items() if texts is not None}
+        units = {"state_unit": state_unit, "action_unit": action_unit, "time_unit": time_unit}
+        given |= {name: as_texts(name, [unit])[0] for name, unit in units.items() if unit is not None}
+        labels = dataclasses.replace(self.labels, **given)
+        labels.check(self.num_states, self.num_actions)
+        return dataclasses.replace(self, labels=labels)
 
 
 def _narrowed(leaf: Any) -> Any:

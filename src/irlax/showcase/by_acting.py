@@ -11,7 +11,7 @@ from irlax.envs import Tabular
 from irlax.estimators.sampled import SampledFit, SampledMCEIRL
 from irlax.estimators.sampled.page import mean_reward
 from irlax.estimators.tabular.page import drawn
-from irlax.estimators.tabular.scene import Grid
+from irlax.report.grid import Grid
 from irlax.report import Page, plots
 from irlax.report.curves import learning_figure
 from irlax.rl import PPO
@@ -52,7 +52,7 @@ def section() -> Section:
 
 def learned() -> SampledFit:
     """A table of rewards, one for each cell, as small a network as there is."""
-    env = Tabular(walks.world().mdp, walks.reward(), horizon=walks.STEPS, layout=walks.LAYOUT)
+    env = Tabular(walks.world().mdp, walks.reward(), horizon=walks.STEPS)
     learner = PPO(temperature=1.0, explore=0.0, discount=float(walks.world().mdp.discount))
     estimator = SampledMCEIRL(
         learner=learner,
@@ -90,7 +90,7 @@ def by_cell(fit: SampledFit) -> Float[np.ndarray, " S"]:
 
 
 def _drawn(page: Page, table: Table, fit: SampledFit, found: Any, truth: Any) -> Page:
-    grid = Grid.of(walks.file())
+    grid = Grid.of(walks.world().mdp)
     assert grid is not None
     page = page.text(
         "So far we knew how the world works: where every move may lead. A robot often does not know that, but it can "

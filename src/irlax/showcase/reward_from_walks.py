@@ -46,7 +46,7 @@ def _table(fit: TabularFit) -> Table:
 
 
 def _drawn(page: Page, fit: TabularFit, table: Table) -> Page:
-    scene = Scene.of(fit, walks.file(), 0)
+    scene = Scene.of(fit, 0)
     page = (
         page.text(
             f"A walker lives on a small grid. It starts at S, may step to a neighbouring cell or stay, and one move in "

@@ -39,7 +39,7 @@ def mixture_page(fit: MixtureFit) -> Page:
 def _type(page: Page, fit: MixtureFit, g: int) -> Page:
     """How one type acts."""
     weighted = _of_type(fit, g)
-    scene = Scene.between(weighted or fit.expert, fit.plans[g], fit.rewards[g], MDPFile(fit.expert.mdp))
+    scene = Scene.between(weighted or fit.expert, fit.plans[g], fit.rewards[g])
     page = draw_policy(draw_reward(page, scene), scene)
     if weighted is None:
         return page

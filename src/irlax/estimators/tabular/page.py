@@ -40,11 +40,11 @@ def fit_page(run: Run) -> Page:
         page = page.table(table)
     if fit.samples is not None and fit.reward.num_parameters <= SHOWN_PARAMETERS:
         page = _posterior(page, fit, fit.samples)
-    for i, file in enumerate(run.files[:SHOWN_MDPS]):
-        scene = Scene.of(fit, file, i)
-        suffix = f", MDP {i + 1} of {len(run.files)}" if len(run.files) > 1 else ""
+    for i in range(min(len(fit.experts), SHOWN_MDPS)):
+        scene = Scene.of(fit, i)
+        suffix = f", MDP {i + 1} of {len(fit.experts)}" if len(fit.experts) > 1 else ""
         page = _pictures(page, scene, fit, suffix)
-    page = _convergence(_untold(page, fit, Grid.of(next(iter(run.files)))), fit)
+    page = _convergence(_untold(page, fit, Grid.of(fit.mdp)), fit)
     if parameters and len(first) == 1:
         page = page.heading("Parameters").table(parameters[0])
     return page.heading("How it was made").table(pairs("", run.versions))

@@ -7,45 +7,16 @@ import numpy as np
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.mdp import MDP
-from irlax.mdp.npz import MDPFile
 from irlax.planning import Plan, visits
 from irlax.planning.plan import action_major_policy
 from irlax.precision import scope
+from irlax.report.grid import MOVES, Grid, names_of
 from irlax.report.plots import tame
 from irlax.rewards import AbstractReward
 from irlax.typing import Float, Int
 
 #: Without a grid to draw, at most this many states are shown: those that are visited most.
 SHOWN_STATES = 30
-#: (down, right) of the actions that are arrows on a grid, in the order of `envs.Gridworld`.
-MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1), "stay": (0, 0)}
-
-
-class Grid(eqx.Module):
-    """Where the states of a gridworld lie."""
-
-    board: np.ndarray
-    cells: Int[np.ndarray, "S 2"]
-
-    @classmethod
-    def of(cls, file: MDPFile) -> "Grid | None":
-        """The grid that a file draws, if its cells are the states of its MDP."""
-        if file.layout is None:
-            return None
-        board = np.array([list(row) for row in file.layout])
-        cells = np.argwhere(board != "#")
-        return cls(board, cells) if board.ndim == 2 and len(cells) == file.mdp.num_states else None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(height, width)."""
-        return self.board.shape[0], self.board.shape[1]
-
-    def picture(self, values: Float[np.ndarray, " S"]) -> Float[np.ndarray, "height width"]:
-        """Values over states, with NaN in walls."""
-        board = np.full(self.shape, np.nan)
-        board[tuple(self.cells.T)] = values
-        return board
 
 
 class Scene(eqx.Module):
@@ -66,9 +37,9 @@ class Scene(eqx.Module):
     whole: bool
 
     @classmethod
-    def of(cls, fit: TabularFit, file: MDPFile, i: int) -> "Scene":
+    def of(cls, fit: TabularFit, i: int) -> "Scene":
         """The i-th MDP of a fit."""
-        return cls.between(fit.experts[i], fit.plans[i], fit.rewards[i], file, fit.given_policy)
+        return cls.between(fit.experts[i], fit.plans[i], fit.rewards[i], None if fit.mixture is None else fit.mixture.policy)
 
     @classmethod
     def between(
@@ -76,7 +47,6 @@ class Scene(eqx.Module):
         expert: Expert,
         plan: Plan,
         reward: AbstractReward,
-        file: MDPFile,
         given_policy: Float[np.ndarray, "*T S A"] | None = None,
     ) -> "Scene":
         """A demonstrator beside a model of it: the plan of a reward, or a policy of another origin."""
@@ -84,15 +54,15 @@ class Scene(eqx.Module):
         mdp.refuse_ragged("drawn in a report")
         model = np.asarray(visits(mdp, plan if given_policy is None else given_policy))
         observed, whole = _observed(expert)
-        grid = Grid.of(file)
-        names = file.action_names
-        if names is None and grid is not None and mdp.num_actions in (4, 5):
-            names = tuple(MOVES)[: mdp.num_actions]
+        grid, labels = Grid.of(mdp), mdp.labels
+        actions = labels.actions
+        if actions is None and grid is not None and mdp.num_actions in (4, 5):
+            actions = tuple(MOVES)[: mdp.num_actions]
         return cls(
             mdp=mdp,
             grid=grid,
-            state_names=list(file.state_names or (f"s{s}" for s in range(mdp.num_states))),
-            action_names=list(names or (f"a{a}" for a in range(mdp.num_actions))),
+            state_names=names_of(labels.states, labels.state_unit, mdp.num_states, "s"),
+            action_names=names_of(actions, labels.action_unit, mdp.num_actions, "a"),
             reward=tame(np.where(mdp.available, reward.table(mdp), np.nan)),
             value=tame(np.asarray(plan.first_value)),
             first_policy=np.where(mdp.available, _first_policy(plan, given_policy), np.nan),
