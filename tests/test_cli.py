@@ -13,9 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 import irlax as ix
+from irlax import load as load_fit
 from irlax.cli import app
 from irlax.demos import read_demos
-from irlax.estimators.tabular.storage import load_fit
 from irlax.mdp.npz import load_mdp
 from irlax.showcase import SECTIONS, Section
 from irlax.tables import Summary, pairs

@@ -19,13 +19,17 @@ ORDER = [
     "progress",
     "storage",
     "records",
+    "registry",
+    "status",
+    "interrupts",
+    "iteration",
     "tables",
     "mdp",
     "planning",
     "rewards",
     "demos",
 ]
-ORDER += ["analysis", "envs", "datasets", "rl", "estimators", "report", "showcase", "reproduce", "cli", "__init__"]
+ORDER += ["analysis", "envs", "datasets", "rl", "report", "estimators", "showcase", "reproduce", "cli", "__init__"]
 
 
 def top(path):

@@ -19,8 +19,8 @@ from benchmarks import record
 from scipy.stats import binom, chisquare
 
 import irlax as ix
-from irlax.status import Status, UnfinishedWarning
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
+from irlax.status import Status, UnfinishedWarning
 
 NUM_STATES, NUM_ACTIONS, NUM_FEATURES, DISCOUNT, EPISODES, LENGTH = 4, 2, 2, 0.9, 30, 10
 LEVELS, BINS = (0.5, 0.8, 0.9, 0.95), 10

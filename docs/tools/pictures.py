@@ -11,7 +11,7 @@ import numpy as np
 
 import irlax as ix
 from irlax.report import plots
-from irlax.report.scene import MOVES, Scene
+from irlax.estimators.tabular.scene import MOVES, Scene
 
 ROOT = Path(__file__).parents[2]
 

@@ -54,11 +54,7 @@ from irlax.estimators.tabular import (
     Newton,
     Normal,
     TwoStepIRL,
-    compare_nested,
     cross_validate,
-    demand_curve,
-    full_likelihood,
-    predictive_policy,
 )
 from irlax.mdp import MDP, Nature
 from irlax.mdp.npz import load_mdp, save_mdp
@@ -79,7 +75,6 @@ from irlax.planning import (
     visits,
 )
 from irlax.registry import stored
-from irlax.report.curves import demand_figure
 from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
 from irlax.status import NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.version import __version__
@@ -123,12 +118,9 @@ __all__ = [
     "believed_occupancy",
     "by_type",
     "causal_entropy",
-    "compare_nested",
     "conditional_entropy",
     "cross_validate",
     "datasets",
-    "demand_curve",
-    "demand_figure",
     "envs",
     "epic_distance",
     "evaluate",
@@ -136,7 +128,6 @@ __all__ = [
     "expert_demos",
     "feature_expectations",
     "from_minari",
-    "full_likelihood",
     "hard_plan",
     "identify",
     "is_decomposable",
@@ -147,7 +138,6 @@ __all__ = [
     "long_run",
     "occupancy",
     "path_plan",
-    "predictive_policy",
     "read_demos",
     "regret",
     "rl",

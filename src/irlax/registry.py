@@ -228,6 +228,7 @@ def check_fields(kind: type, name: str, fields: Mapping[str, Any]) -> None:
                 raise TypeError(f"{key!r} of {name!r} must be {_spelt(hints[key])}, but is {_described(value)}.")
 
 
+@typing.no_type_check  # A checked function would bind axes anew, and those of one object's fields belong together.
 def conforms(value: Any, hint: Any) -> bool:
     """Whether a value is what an annotation says; of annotations that cannot be asked, yes."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)

@@ -10,11 +10,11 @@ from scipy.special import logsumexp
 from scipy.stats import binom, kstest
 
 import irlax as ix
-from irlax.status import Status, UnfinishedWarning
 from irlax.estimators.tabular import chains
-from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
+from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
 from irlax.estimators.tabular.chains import Diagnosis, effective_sample_size, split_r_hat
-from irlax.estimators.tabular.fitting import matched
+from irlax.estimators.tabular.pairing import pair_up
+from irlax.status import Status, UnfinishedWarning
 from tests.problems import A, S, as_mdp, random_problem
 
 #: One set of sizes for most tests: what XLA compiled once serves them all.
@@ -121,8 +121,8 @@ def test_chains_that_do_not_mix_are_reported(demos, monkeypatch):
 
 def test_predictive_policy_is_the_mean_over_draws(fit):
     policies = np.exp(log_policies(ENDLESS, np.einsum("sak,gk->gsa", ONE_FEATURE, fit.samples)))
-    np.testing.assert_allclose(predictive_policy(fit, max_draws=2000), policies.mean(axis=0), rtol=1e-8)
-    few = predictive_policy(fit, max_draws=2)
+    np.testing.assert_allclose(fit.predictive_policy(max_draws=2000), policies.mean(axis=0), rtol=1e-8)
+    few = fit.predictive_policy(max_draws=2)
     np.testing.assert_allclose(few, policies[[0, -1]].mean(axis=0), rtol=1e-8)
 
 
@@ -169,7 +169,7 @@ def test_log_density_is_prior_plus_weighted_likelihood_of_all_problems():
     )
     grid = np.random.default_rng(8).normal(size=(4, 2))
     with jax.enable_x64(True):
-        bound = matched([as_mdp(p) for p in problems], ix.LinearReward(features), [data[0], doubled], None, "auto")
+        bound = pair_up([as_mdp(p) for p in problems], ix.LinearReward(features), [data[0], doubled], None, "auto")
         posterior = BayesianIRL(prior=Normal(0.7), likelihood="discounted-likelihood")._posterior(*bound)
         found = np.array([posterior.log_density(jnp.asarray(theta)) for theta in grid])
     priors = (normal(0.7), lambda grid: 0.0)
@@ -239,4 +239,4 @@ def test_without_blackjax_the_extra_is_named(demos, monkeypatch):
 def test_only_draws_have_a_predictive_policy(fit):
     without = ix.MCEIRL(objective="likelihood", l2=0.1).fit(fit.mdp, fit.reward, fit.experts[0].demos)
     with pytest.raises(ValueError, match="no posterior draws"):
-        predictive_policy(without)
+        without.predictive_policy()

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 import irlax as ix
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.inference import Likelihood, Refits, compare_nested
+from irlax.estimators.tabular.inference import Likelihood, Refits
 from irlax.estimators.tabular.problem import Flattening
 
 TRUTH = np.array([0.8, -0.6])
@@ -125,12 +125,12 @@ def test_likelihood_ratio_of_nested_rewards():
     noise = np.random.default_rng(9).normal(size=(4, 3, 2))
     small = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), demos)
     large = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(np.concatenate([features, noise], -1)), demos)
-    ((statistic, restrictions, p),) = compare_nested(small, large).rows
+    ((statistic, restrictions, p),) = large.compare_nested(small).rows
     np.testing.assert_allclose(statistic, 2 * (large.log_likelihood - small.log_likelihood))
     assert restrictions == 2
     np.testing.assert_allclose(p, chi2.sf(statistic, 2))
     with pytest.raises(ValueError, match="nothing is restricted"):
-        compare_nested(large, small)
+        small.compare_nested(large)
 
 
 def test_restrictions_are_counted_on_what_is_identified():
@@ -141,9 +141,9 @@ def test_restrictions_are_counted_on_what_is_identified():
     small, large, spare = (
         estimator.fit(mdp, ix.LinearReward(np.concatenate(each, -1)[..., :4]), demos) for each in columns.values()
     )
-    ((statistic, restrictions, p),) = compare_nested(small, spare).rows
+    ((statistic, restrictions, p),) = spare.compare_nested(small).rows
     assert restrictions == 1
-    np.testing.assert_allclose([statistic, p], compare_nested(small, large).rows[0][::2], rtol=1e-5)
+    np.testing.assert_allclose([statistic, p], large.compare_nested(small).rows[0][::2], rtol=1e-5)
     np.testing.assert_allclose(p, chi2.sf(statistic, 1), rtol=1e-6)
     # AIC and BIC count the same three: the fourth column explains nothing.
     aic, bic = (float(row[1].replace("−", "-")) for row in spare.regression_table().tables[1].rows[1:3])
@@ -157,10 +157,10 @@ def test_the_test_of_nested_rewards_wants_maximum_likelihood_estimates_of_the_sa
     large = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(wide), demos)
     penalised = ix.MCEIRL(objective="likelihood", l2=1.0).fit(mdp, ix.LinearReward(features), demos)
     with pytest.raises(ValueError, match="penalty l2 = 1"):
-        compare_nested(penalised, large)
+        large.compare_nested(penalised)
     others = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), panel(seed=5)[2])
     with pytest.raises(ValueError, match="different demonstrations"):
-        compare_nested(others, large)
+        large.compare_nested(others)
 
 
 def test_a_resample_without_a_finite_estimate_is_nan():

@@ -305,7 +305,7 @@ def test_hessian_products_give_the_same_steps_as_the_matrix(monkeypatch):
     mdp, features = small_mdp(None, seed=14), random_features("sa", seed=14)
     expert = ix.soft_plan(mdp, features @ np.array([1.0, 2.0, -1.0]))
     dense = ix.MCEIRL(solver="newton").fit(mdp, ix.LinearReward(features), expert)
-    monkeypatch.setattr("irlax.estimators.tabular.solvers.DENSE_HESSIAN", 0)
+    monkeypatch.setattr("irlax.estimators.tabular.solvers.newton.DENSE_HESSIAN", 0)
     free = ix.MCEIRL(solver="newton").fit(mdp, ix.LinearReward(features), expert)
     assert free.converged
     np.testing.assert_allclose(free.reward.weights, dense.reward.weights, rtol=1e-6)

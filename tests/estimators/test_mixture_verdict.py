@@ -9,12 +9,13 @@ from scipy.special import log_softmax, logsumexp
 
 import irlax as ix
 from irlax.estimators.tabular.cross_validation import CANDIDATES, FOLDS
-from irlax.estimators.tabular.fitting import matched, posed
+from irlax.estimators.tabular.fit_by_minimising import pose
 from irlax.estimators.tabular.mixture_model import mixture_of
+from irlax.estimators.tabular.mixture_page import mixture_page
 from irlax.estimators.tabular.mixture_verdict import verdict
+from irlax.estimators.tabular.pairing import pair_up
 from irlax.estimators.tabular.solvers import Minimum, Watch
 from irlax.precision import scope
-from irlax.report.mixture_report import mixture_page
 from tests.command_line import irlax
 from tests.problems import choosers, three_choices
 
@@ -53,9 +54,9 @@ def alike():
 @pytest.mark.parametrize("odds", [-9.0, -14.0, -24.0, -40.0])
 def test_a_type_that_nobody_is_of_is_one_too_many_however_small_its_share(fit, odds):
     with scope():
-        (bound,), (expert,) = matched(MDP, REWARD, DEMOS, None, "auto")
+        (bound,), (expert,) = pair_up(MDP, REWARD, DEMOS, None, "auto")
         mixture = mixture_of(bound, expert, np.arange(24), num_types=3)
-        one, _ = posed([mixture.likelihood], (bound,), (expert,), 0.0)
+        one, _ = pose([mixture.likelihood], (bound,), (expert,), 0.0)
         # Nobody takes the actions as evenly as the third type would.
         x = np.concatenate([fit.parameters.ravel(), [0.0, 0.0], [np.log(fit.shares[1] / fit.shares[0]), odds]])
         problem = mixture.posed(one)

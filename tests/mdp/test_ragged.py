@@ -8,9 +8,9 @@ import pytest
 
 import irlax as ix
 from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.scene import Scene
 from irlax.mdp import Deterministic, Ragged, Successors
 from irlax.planning.chain import DENSE_LIMIT
-from irlax.report.scene import Scene
 
 S, HUBS = 60, {7: 41, 8: 23, 59: 100}
 

@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from irlax.estimators.tabular.storage import load_run, save_fit
 
 from irlax import MCEIRL, MDP, LinearReward, MaxEntIRL, Status, TabularReward
 from irlax.envs import Gridworld, RiskyPath
-from irlax.estimators.tabular.storage import load_run, save_fit
+from irlax.estimators.tabular.page import fit_page
+from irlax.estimators.tabular.scene import Grid, Scene
 from irlax.report import plots
-from irlax.report.fit_report import fit_page
-from irlax.report.scene import Grid, Scene
 from irlax.tables import show
 from tests.fits import REWARDS, A, S, T, made, random_mdp
 

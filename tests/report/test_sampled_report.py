@@ -10,7 +10,7 @@ from irlax import Status
 from irlax.demos.demonstrations import from_rows
 from irlax.envs import Box, Discrete
 from irlax.estimators.sampled import ObservedReward, SampledFit
-from irlax.report.sampled_report import mean_reward, rewards_along, sampled_page
+from irlax.estimators.sampled.page import mean_reward, rewards_along, sampled_page
 from irlax.rl.networks import Normaliser, policy_for
 from tests.report.test_report import EVIL, Elements
 

@@ -6,26 +6,16 @@ import importlib
 import inspect
 import re
 import sys
-import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from irlax import rl
 from irlax.cli.inputs import Problem
-from irlax.cli.resuming import CHOSEN
-from irlax.estimators.tabular.cross_validation import chosen_l2
-from irlax.estimators.tabular.fitting import matched
-from irlax.estimators.tabular.mce import MCEIRL
-from irlax.estimators.tabular.problem import Flattening
-from irlax.estimators.tabular.solvers import SOLVERS, Iterate, Newton
-from irlax.estimators.tabular.tabular_fit import Extra, History, TabularFit
-from irlax.interrupts import Interrupt
-from irlax.precision import scope
+from irlax.estimators.tabular.solvers import SOLVERS
+from irlax.iteration import History
 from irlax.rewards import AbstractReward
 from irlax.status import Status
 
@@ -36,6 +26,7 @@ METHODS = {
     "apprenticeship": ("tabular.apprenticeship", "ApprenticeshipIRL"),
     "bayesian": ("tabular.bayesian", "BayesianIRL"),
     "two-step": ("tabular.two_step", "TwoStepIRL"),
+    "mixture": ("tabular.mixture", "MixtureIRL"),
     "airl": ("sampled.airl", "AIRL"),
     "sampled-mce": ("sampled.mce_sampled", "SampledMCEIRL"),
     "gcl": ("sampled.gcl", "GCL"),
@@ -121,55 +112,30 @@ def _learner(kind: Any, settings: Mapping[str, str]) -> _Part:
     return _Part("learner", "its learner", build, names, chosen="learner" in settings)
 
 
-def run(estimator: Any, problem: Problem, interrupt: Interrupt, *, key: int, earlier: TabularFit | None) -> TabularFit:
-    """Fit; when interrupted, the best iterate so far, marked unfinished. KeyboardInterrupt if there is none yet."""
-    began = time.perf_counter()
+def run(estimator: Any, problem: Problem, *, key: int, earlier: Any) -> Any:
+    """Fit, from where an earlier fit of the same problem ended, if there is one."""
     reward = problem.reward if earlier is None else earlier.reward
-    estimator, extras = _with_l2(estimator, problem, earlier)
-    best = Best(interrupt)
-    try:
-        # Features of 1e200 overflow; what comes of it is judged by the result.
-        with np.errstate(all="ignore"):
-            fit = _fitted(estimator, problem, reward, key=key, callback=best)
-        history = fit.history
-    except KeyboardInterrupt:
-        fit, history = _interrupted(estimator, problem, reward, best), best.history
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(fit.reward.parameters)):
+    # A penalty that was chosen is not chosen again.
+    chosen = None if earlier is None else earlier.cross_validation
+    trial = estimator if chosen is None else dataclasses.replace(estimator, l2=chosen.l2)
+    # Features of 1e200 overflow; what comes of it is judged by the result.
+    with np.errstate(all="ignore"):
+        fit = _fitted(trial, problem, reward, key=key)
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves([reward.parameters for reward in fit.rewards])):
         raise ValueError("The fit broke down: its parameters are not finite. Are the features of a sensible size?")
-    seconds = time.perf_counter() - began
-    if earlier is not None:
-        # The first iterate is where the earlier fit ended.
-        seconds += earlier.seconds
-        loss, gradient = (
-            np.concatenate([getattr(earlier.history, name), getattr(history, name)[1:]])
-            for name in ("loss", "gradient")
+    if fit.status is Status.INTERRUPTED:
+        print(
+            f"irlax: interrupted after step {fit.iterations}. The best iterate is kept; --resume goes on from it.",
+            file=sys.stderr,
         )
-        history = History(loss, gradient)
-    return dataclasses.replace(fit, history=history, seconds=seconds, extras=(*extras, *fit.extras))
+    return fit if earlier is None else _joined(earlier, dataclasses.replace(fit, estimator=estimator))
 
 
-class Best:
-    """Listens to a solver, remembers the best iterate and the way to it, and ends the fit when that was asked for."""
-
-    def __init__(self, interrupt: Interrupt) -> None:
-        self.iterate: Iterate | None = None
-        self._seen: list[tuple[float, float]] = []
-        self._interrupt = interrupt
-
-    def __call__(self, iterate: Iterate) -> None:
-        """Take note of an iterate."""
-        self._seen.append((iterate.loss, iterate.gradient))
-        if np.isfinite(iterate.loss) and (self.iterate is None or iterate.loss < self.iterate.loss):
-            self.iterate = iterate
-            self._interrupt.kept = True
-        if self._interrupt.asked:
-            raise KeyboardInterrupt
-
-    @property
-    def history(self) -> History:
-        """The objective and the size of its gradient at all iterates."""
-        loss, gradient = np.array(self._seen, float).reshape(-1, 2).T
-        return History(loss, gradient)
+def _joined(earlier: Any, fit: Any) -> Any:
+    """The fit with the history and the seconds of the one that it went on from, whose last iterate was its first."""
+    columns = {name: np.concatenate([earlier.history[name], fit.history[name][1:]]) for name in fit.history}
+    seconds, chosen = earlier.seconds + fit.seconds, earlier.cross_validation
+    return dataclasses.replace(fit, history=History(columns), seconds=seconds, cross_validation=chosen)
 
 
 def _number(text: str) -> float:
@@ -193,54 +159,11 @@ def _parsed(text: str) -> Any:
     return _WORDS.get(text.lower(), text)
 
 
-def _with_l2(estimator: Any, problem: Problem, earlier: TabularFit | None) -> tuple[Any, tuple[Extra, ...]]:
-    """The estimator with its penalty chosen, where that was asked for; an interrupted fit has it chosen already."""
-    if getattr(estimator, "l2", None) != "cv":
-        return estimator, ()
-    extras = () if earlier is None else earlier.extras
-    if not any(extra.name == CHOSEN for extra in extras):
-        with scope():
-            parts = matched(problem.mdp, problem.reward, problem.demos, None, estimator.start)
-        best, score = chosen_l2(estimator, *parts)
-        extras = (Extra(CHOSEN, best), Extra("held-out log likelihood a choice", score))
-    (l2,) = (extra.value for extra in extras if extra.name == CHOSEN)
-    return dataclasses.replace(estimator, l2=l2), extras
-
-
-def _fitted(estimator: Any, problem: Problem, reward: AbstractReward, *, key: int, callback: Any) -> TabularFit:
+def _fitted(estimator: Any, problem: Problem, reward: AbstractReward, *, key: int) -> Any:
     """One call of `fit`, with those arguments that this estimator knows."""
     known = inspect.signature(estimator.fit).parameters
-    options = {"held_out": problem.held_out, "callback": callback, "key": jax.random.key(key)}
+    options = {"held_out": problem.held_out, "key": jax.random.key(key)}
     if problem.held_out is not None and "held_out" not in known:
         raise ValueError(f"--held-out does not apply to {type(estimator).__name__}.")
-    return estimator.fit(
-        problem.mdp, reward, problem.demos, **{name: value for name, value in options.items() if name in known}
-    )
-
-
-def _interrupted(estimator: Any, problem: Problem, reward: AbstractReward, best: Best) -> TabularFit:
-    """The fit of the best iterate: no step is taken from it."""
-    if best.iterate is None:
-        raise KeyboardInterrupt
-    print(
-        f"irlax: interrupted after step {best.iterate.step}. The best iterate is kept; --resume goes on from it.",
-        file=sys.stderr,
-    )
-    with scope():
-        tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(best.iterate.parameters))
-        here = reward.with_parameters(jax.tree.map(np.asarray, tree))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        fit = _fitted(_standing(estimator), problem, here, key=0, callback=None)
-    settings = fit.settings if fit.method == type(estimator).__name__ else ()
-    return dataclasses.replace(fit, method=type(estimator).__name__, settings=settings, status=Status.INTERRUPTED)
-
-
-def _standing(estimator: Any) -> Any:
-    """The estimator without its steps; for one that samples, the one whose optimum it samples around."""
-    names = [field.name for field in dataclasses.fields(estimator)]
-    if "solver" in names:
-        return dataclasses.replace(estimator, solver=Newton(max_steps=0))
-    if "max_steps" in names:
-        return dataclasses.replace(estimator, max_steps=0)
-    return MCEIRL(objective=estimator.likelihood, solver=Newton(max_steps=0), start=estimator.start)
+    given = {name: value for name, value in options.items() if name in known}
+    return estimator.fit(problem.mdp, reward, problem.demos, **given)

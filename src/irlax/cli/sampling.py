@@ -11,7 +11,6 @@ from irlax import envs
 from irlax.demos import Demonstrations, read_demos
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.estimators.sampled import BehaviouralCloning, SampledFit
-from irlax.interrupts import Interrupt
 
 #: In place of a file: the demonstrations that ship with the package.
 EXPERT = "expert"
@@ -56,17 +55,9 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
     return Task(name, env, seen)
 
 
-def run(estimator: Any, task: Task, interrupt: Interrupt, *, key: int) -> SampledFit:
+def run(estimator: Any, task: Task, *, key: int) -> SampledFit:
     """Fit; when interrupted, the fit so far, marked unfinished. KeyboardInterrupt if there is none yet."""
-    options = {}
-
-    def heard(_: dict[str, Any]) -> bool:
-        interrupt.kept = True
-        return interrupt.asked is not None
-
-    if not isinstance(estimator, BehaviouralCloning):
-        options["callback"] = heard
-    fit = estimator.fit(task.env, task.demos, key=jr.key(key), **options)
+    fit = estimator.fit(task.env, task.demos, key=jr.key(key))
     return dataclasses.replace(fit, environment=task.name)
 
 

@@ -4,9 +4,9 @@ import jax.random as jr
 
 from irlax.envs import collect, expert_demos, make
 from irlax.estimators.sampled import AIRL, SampledFit
-from irlax.estimators.tabular.page import drawn
+from irlax.estimators.sampled.curves import learning_figure
+from irlax.estimators.tabular.drawings import drawn
 from irlax.report import Page
-from irlax.report.curves import learning_figure
 from irlax.report.strips import strip
 from irlax.showcase.section import Section
 from irlax.tables import Summary, Table

@@ -9,11 +9,11 @@ import numpy as np
 from irlax.demos import Demonstrations
 from irlax.envs import Tabular
 from irlax.estimators.sampled import SampledFit, SampledMCEIRL
+from irlax.estimators.sampled.curves import learning_figure
 from irlax.estimators.sampled.page import mean_reward
-from irlax.estimators.tabular.page import drawn
-from irlax.report.grid import Grid
+from irlax.estimators.tabular.drawings import drawn
 from irlax.report import Page, plots
-from irlax.report.curves import learning_figure
+from irlax.report.grid import Grid
 from irlax.rl import PPO
 from irlax.showcase import walks
 from irlax.showcase.section import Section

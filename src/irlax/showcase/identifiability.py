@@ -5,10 +5,11 @@ import numpy as np
 
 from irlax.analysis import identify, same_soft_policy, shape
 from irlax.estimators.tabular import MCEIRL
-from irlax.estimators.tabular.page import draw_untold, drawn
-from irlax.report.grid import Grid
+from irlax.estimators.tabular.drawings import drawn
+from irlax.estimators.tabular.page import draw_untold
 from irlax.planning import soft_plan
 from irlax.report import Page, plots
+from irlax.report.grid import Grid
 from irlax.rewards import TabularReward
 from irlax.showcase import walks
 from irlax.showcase.section import Section

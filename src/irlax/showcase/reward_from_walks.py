@@ -6,7 +6,7 @@ import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.estimators.tabular import MCEIRL
-from irlax.estimators.tabular.page import draw_policy, draw_reward, draw_visits, drawn
+from irlax.estimators.tabular.drawings import draw_policy, draw_reward, draw_visits, drawn
 from irlax.estimators.tabular.scene import Scene
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.report import Page, plots

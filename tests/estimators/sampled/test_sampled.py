@@ -13,9 +13,9 @@ import pytest
 import irlax as ix
 from irlax.envs import Tabular
 from irlax.estimators.sampled import ShapedObservedReward, loop
-from irlax.status import Status
 from irlax.rl import PPO, SAC
 from irlax.rl.networks import Normaliser
+from irlax.status import Status
 from tests.estimators.sampled.exact import variation
 from tests.probes import HostBandit
 

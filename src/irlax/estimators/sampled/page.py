@@ -9,9 +9,9 @@ import numpy as np
 
 from irlax.demos import Demonstrations
 from irlax.estimators.sampled import SampledFit
-from irlax.estimators.tabular.page import drawn
+from irlax.estimators.sampled.curves import learning_figure
+from irlax.estimators.tabular.drawings import drawn
 from irlax.report import plots
-from irlax.report.curves import learning_figure
 from irlax.report.html import Page
 from irlax.tables import pairs, show
 from irlax.typing import Float

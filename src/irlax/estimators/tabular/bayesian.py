@@ -319,11 +319,8 @@ class Sampling(AbstractIteration[SamplingState]):
         return [Iterate(done, numbers, mean)]
 
 
-def predictive_policy(fit: TabularFit, *, max_draws: int = 200) -> Float[np.ndarray, "*T R A"]:
-    r"""The probability of the next choice with the reward unknown, $\mathbb{E}[\pi_{\theta,t}(a|s) | D]$.
-
-    The policy is averaged over at most `max_draws` of the posterior draws, spread evenly over all of them.
-    """
+def predictive_policy(fit: TabularFit, *, max_draws: int) -> Float[np.ndarray, "*T R A"]:
+    """See `TabularFit.predictive_policy`."""
     checks.count("max_draws", max_draws)
     if fit.samples is None:
         raise ValueError(f"A {fit.method} fit has no posterior draws. Use BayesianIRL.")

@@ -104,12 +104,8 @@ class FullLikelihood(eqx.Module):
         )
 
 
-def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) -> FullLikelihood:
-    """The joint likelihood of the fit's choices and of nature's moves, at (θ, ψ) as they were estimated.
-
-    `fit` is of the likelihood objective, in the MDP with the dynamics of `nature.parameters`. Estimates in two steps,
-    nature first, are consistent; with `maximise` they are moved to the joint maximum, which is efficient.
-    """
+def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool) -> FullLikelihood:
+    """See `TabularFit.full_likelihood`."""
     refuse_unless_likelihood(fit)
     if not isinstance(nature, Nature):
         raise TypeError(f"`nature` must be a Nature, but is a {type(nature).__name__}.")

@@ -218,11 +218,7 @@ def _each(refits: Refits, grids: Float[Array, "num T M"]) -> Float[Array, "num K
 
 
 def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
-    """The likelihood-ratio test of a reward nested in another, both fitted to the same demonstrations.
-
-    The fits must be at the maximum of the likelihood, without a penalty. There are as many restrictions as the larger
-    reward has identified directions more than the smaller.
-    """
+    """See `TabularFit.compare_nested`."""
     for fit in (smaller, larger):
         refuse_unless_likelihood(fit)
         if fit.l2:

@@ -1,16 +1,16 @@
 """The report on a mixture: its types, how sure their rewards are, and how they act."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval
+from irlax.estimators.tabular.drawings import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.mixture_fit import MixtureFit
-from irlax.estimators.tabular.page import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
 from irlax.estimators.tabular.scene import Scene
-from irlax.estimators.tabular.tabular_fit import SHOWN_PARAMETERS
-from irlax.mdp.npz import MDPFile
+from irlax.estimators.tabular.tabular_summary import SHOWN_PARAMETERS
 from irlax.report import plots
 from irlax.report.html import Page
 from irlax.tables import show
@@ -48,21 +48,27 @@ def _type(page: Page, fit: MixtureFit, g: int) -> Page:
 
 def _intervals(page: Page, fit: MixtureFit) -> Page:
     """The parameters of all types beside each other."""
-    names = fit.rewards[0].parameter_names()
-    if not fit.converged or len(names) > SHOWN_PARAMETERS:
+    if not fit.converged or fit.rewards[0].num_parameters > SHOWN_PARAMETERS:
         return page
-    columns = min(fit.num_types, SHOWN_TYPES)
-    figure, axes = plots.blank(columns, height=1.2 + 0.27 * len(names))
-    errors = fit.standard_errors()
-    for g, ax in enumerate(axes[0]):
-        low, high = confidence_interval(fit.parameters[g], errors[g], 0.95).T
-        plots.intervals(ax, names, fit.parameters[g], low, high, xlabel=f"type {g + 1}")
     return drawn(
         page.heading("How sure the rewards are"),
-        figure,
+        types_figure(fit),
         "Estimates and 95% intervals, with the uncertainty about who is of which type in them. No interval: not "
         "identified.",
     )
+
+
+def types_figure(fit: MixtureFit) -> Any:
+    """The parameters of each type, with 95% intervals if the fit is a success."""
+    names = fit.rewards[0].parameter_names()[:SHOWN_PARAMETERS]
+    columns = min(fit.num_types, SHOWN_TYPES)
+    figure, axes = plots.blank(columns, height=1.2 + 0.27 * len(names))
+    errors = fit.standard_errors() if fit.converged else np.full(fit.parameters.shape, np.nan)
+    for g, ax in enumerate(axes[0]):
+        estimates = fit.parameters[g, : len(names)]
+        low, high = confidence_interval(estimates, errors[g, : len(names)], 0.95).T
+        plots.intervals(ax, names, estimates, low, high, xlabel=f"type {g + 1}: {fit.shares[g]:.0%}")
+    return figure
 
 
 def _certainty(page: Page, fit: MixtureFit) -> Page:

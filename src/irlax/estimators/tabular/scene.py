@@ -39,7 +39,8 @@ class Scene(eqx.Module):
     @classmethod
     def of(cls, fit: TabularFit, i: int) -> "Scene":
         """The i-th MDP of a fit."""
-        return cls.between(fit.experts[i], fit.plans[i], fit.rewards[i], None if fit.mixture is None else fit.mixture.policy)
+        policy = None if fit.mixture is None else fit.mixture.policy
+        return cls.between(fit.experts[i], fit.plans[i], fit.rewards[i], policy)
 
     @classmethod
     def between(

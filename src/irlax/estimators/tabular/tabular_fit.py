@@ -1,5 +1,6 @@
 """The result of the tabular estimators: a reward, where the dynamics are known."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import numpy as np
 from scipy.linalg import null_space
 
 from irlax.analysis.identifiability import Identification, identify
-from irlax.analysis.standard_errors import confidence_interval
+from irlax.analysis.standard_errors import Kind, confidence_interval
 from irlax.demos import Demonstrations
 from irlax.estimators.fit import RewardFit
 from irlax.estimators.tabular.components import Certificate, Component, CrossValidation, PolicyMixture, Posterior
@@ -16,7 +17,7 @@ from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.log_likelihood import total_log_likelihood
 from irlax.iteration import History
-from irlax.mdp import MDP
+from irlax.mdp import MDP, Nature
 from irlax.planning import Plan, expected_return, hard_plan, path_plan, soft_plan
 from irlax.planning.backup import PathBackup, SoftBackup
 from irlax.planning.occupancy import checked_policy
@@ -26,11 +27,12 @@ from irlax.report.html import Page
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
 from irlax.status import Status
-from irlax.tables import Summary
+from irlax.tables import Summary, Table
 from irlax.typing import Array, Float, PRNGKeyArray
 
 if TYPE_CHECKING:
-    from irlax.estimators.tabular.counterfactual import Counterfactual
+    from irlax.estimators.tabular.counterfactual import Counterfactual, DemandCurve
+    from irlax.estimators.tabular.full_likelihood import FullLikelihood
     from irlax.estimators.tabular.inference import Information
 
 
@@ -76,7 +78,7 @@ class TabularFit(RewardFit):
     cross_validation: CrossValidation | None = None
     posterior: Posterior | None = None
     mixture: PolicyMixture | None = None
-    _memo: Memo = eqx.field(init=False, static=True, default_factory=Memo)
+    _memo: Memo = eqx.field(init=False, repr=False, static=True, default_factory=Memo)
 
     @property
     def reward(self) -> AbstractReward:
@@ -246,6 +248,72 @@ class TabularFit(RewardFit):
 
         return counterfactual(self, reward=reward, mdp=mdp, parameters=parameters, which=which)
 
+    def demand_curve(
+        self,
+        *,
+        action: int,
+        parameter: str | int,
+        values: Any,
+        level: float = 0.95,
+        method: Literal["delta", "draws", "bootstrap"] = "delta",
+        num: int = 500,
+        key: PRNGKeyArray | None = None,
+        mdp: MDP | Sequence[MDP] | None = None,
+        kind: Kind = "hessian",
+        cluster: Any = None,
+    ) -> "DemandCurve":
+        r"""The expected long-run rate of `action` as one `parameter` of the reward runs over `values`.
+
+        $$\rho(\theta) = \textstyle\sum_s \mu_\theta(s)\,\pi_\theta(a|s), \quad
+          \operatorname{se}^2 = \nabla\rho^\top\,\hat\Sigma\,\nabla\rho$$
+
+        with μ_θ the stationary distribution (see `long_run`). The parameter that varies is set, not estimated: its own
+        uncertainty does not enter, that of the others does. Rust (1987), figure 7, is such a curve: the demand for
+        engines against their price.
+
+        `method` says where the intervals come from. "delta": the gradient by implicit differentiation of both fixed
+        points, on the scale of log-odds, so that rates stay between 0 and 1. "draws": quantiles over `num` parameters drawn
+        from their asymptotic normal distribution. "bootstrap": quantiles over refits to `num` resamples of the episodes
+        (fits to one MDP). The last two need a `key`. `kind` and `cluster` choose the covariance of the first two, as in
+        `standard_errors`.
+
+        `mdp` replaces the MDP of the fit (or its MDPs, a list). With several the rate is their mean, by episodes.
+        """
+        from irlax.estimators.tabular.counterfactual import demand_curve
+
+        options: dict[str, Any] = {"action": action, "parameter": parameter, "values": values, "level": level}
+        options |= {"method": method, "num": num, "key": key, "mdp": mdp, "kind": kind, "cluster": cluster}
+        return demand_curve(self, **options)
+
+    def full_likelihood(self, nature: Nature, *, maximise: bool = False) -> "FullLikelihood":
+        """The joint likelihood of the choices and of nature's moves, at (θ, ψ) as they were estimated.
+
+        The fit is of the likelihood objective, in the MDP with the dynamics of `nature.parameters`. Estimates in two
+        steps, nature first, are consistent; with `maximise` they are moved to the joint maximum, which is efficient.
+        """
+        from irlax.estimators.tabular.full_likelihood import full_likelihood
+
+        return full_likelihood(self, nature, maximise=maximise)
+
+    def compare_nested(self, smaller: "TabularFit") -> Table:
+        """The likelihood-ratio test of a smaller reward, nested in this one and fitted to the same demonstrations.
+
+        Both fits must be at the maximum of the likelihood, without a penalty. There are as many restrictions as this
+        reward has identified directions more than the smaller.
+        """
+        from irlax.estimators.tabular.inference import compare_nested
+
+        return compare_nested(smaller, self)
+
+    def predictive_policy(self, *, max_draws: int = 200) -> Float[np.ndarray, "*T R A"]:
+        r"""The probability of the next choice with the reward unknown, $\mathbb{E}[\pi_{\theta,t}(a|s) | D]$.
+
+        The policy is averaged over at most `max_draws` of the posterior draws, spread evenly over all of them.
+        """
+        from irlax.estimators.tabular.bayesian import predictive_policy
+
+        return predictive_policy(self, max_draws=max_draws)
+
     def identification(self, which: int = 0) -> Identification:
         """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot.
 
@@ -297,11 +365,14 @@ class TabularFit(RewardFit):
         if not rewards or len(rewards) != len(experts):
             raise ValueError(f"There are {len(rewards)} rewards for {len(experts)} demonstrators.")
         bound = tuple(reward.bind(expert.mdp) for reward, expert in zip(rewards, experts, strict=True))
+        posterior = fields.get("posterior")
         sizes = {reward.num_parameters for reward in bound}
-        if len(sizes) > 1 or (gap is not None and sizes != {len(gap)}):
-            raise ValueError(
-                "The rewards of several MDPs, and the feature gap, must agree in the number of parameters."
-            )
+        sizes |= set() if gap is None else {len(gap)}
+        sizes |= set() if posterior is None else {posterior.samples.shape[1]}
+        if len(sizes) > 1:
+            raise ValueError(f"Rewards, feature gap and draws differ in the number of parameters: {sorted(sizes)}.")
+        if (gap is not None and not np.isfinite(gap).all()) or fields["log_likelihood"] != fields["log_likelihood"]:
+            raise ValueError("The feature gap must be finite, and the log likelihood a number.")
         if fields.get("mixture") is not None:
             checked_policy(experts[0].mdp, fields["mixture"].policy)
         plans = tuple(plan_of(model, expert.mdp, reward) for expert, reward in zip(experts, bound, strict=True))

@@ -120,7 +120,8 @@ def judge(
 ) -> Judgement:
     """Whether the loss falls by `share` of what was predicted; below its resolution, whether the gradient shrinks.
 
-    It must shrink to less than `shrinkage` of what it was. A step of full length that is neither is the rounding floor: float64 shows nothing left to gain.
+    It must shrink to less than `shrinkage` of what it was. A step of full length that is neither is the rounding floor:
+    float64 shows nothing left to gain.
     """
     blind = predicted <= problem.resolution * max(1.0, abs(at.loss))
     gained = at.loss - new.loss

@@ -11,18 +11,24 @@ import pytest
 
 from irlax import (
     MCEIRL,
+    Demonstrations,
     LinearReward,
     MaxEntIRL,
     Newton,
     Status,
     TabularReward,
     UnfinishedWarning,
+    load,
+    registry,
     soft_plan,
     visits,
 )
-from irlax.estimators.tabular import storage
+from irlax.demos.read_write import read_demos
+from irlax.estimators.store import save, versions_of
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
-from irlax.estimators.tabular.storage import load_fit, load_run, save_fit
+from irlax.estimators.tabular.components import PolicyMixture, Posterior
+from irlax.estimators.tabular.tabular_fit import plan_of
+from irlax.registry import FileFormat
 from irlax.rewards import AbstractReward
 from tests.fits import REWARDS, A, K, S, T, made, random_mdp, same
 
@@ -31,7 +37,7 @@ from tests.fits import REWARDS, A, K, S, T, made, random_mdp, same
 @pytest.mark.parametrize("kind", REWARDS)
 def test_round_trip_is_exact_for_every_reward(tmp_path, kind, model):
     fit = made(REWARDS[kind](), model=model)
-    loaded = load_fit(save_fit(fit, tmp_path / "run"))
+    loaded = load(save(fit, tmp_path / "run"))
     assert same(loaded, fit)
     assert str(loaded.summary()) == str(fit.summary())
     assert np.array_equal(loaded.policy, fit.policy)
@@ -44,13 +50,13 @@ def test_round_trip_is_exact_for_every_reward(tmp_path, kind, model):
 def test_round_trip_is_exact_for_every_problem(tmp_path, demonstrator, horizon, masked, sparse):
     mdp = random_mdp(horizon=horizon, masked=masked, sparse=sparse)
     fit = made(TabularReward("sa"), mdp=mdp, demonstrator=demonstrator)
-    assert same(load_fit(save_fit(fit, tmp_path / "run")), fit)
+    assert same(load(save(fit, tmp_path / "run")), fit)
 
 
 @pytest.mark.parametrize("status", Status)
 def test_every_status_survives(tmp_path, status):
     fit = made(TabularReward("s"), status=status)
-    loaded = load_fit(save_fit(fit, str(tmp_path / "run")))
+    loaded = load(save(fit, str(tmp_path / "run")))
     assert loaded.status is status and loaded.converged is status.success
 
 
@@ -60,14 +66,14 @@ def test_what_sampling_and_mixing_estimators_add_survives(tmp_path):
     policy = np.full((T, S, A), 0.5)
     full = dataclasses.replace(
         fit,
-        samples=draws,
-        given_policy=policy,
+        posterior=Posterior(draws, 1.001, 431.5, 2),
+        mixture=PolicyMixture(policy, 0.25, 0.125, 7, 3),
         feature_gap=None,
         certificate=None,
         held_out_log_likelihood=-np.inf,
         missing_mass=0.25,
     )
-    assert same(load_fit(save_fit(full, tmp_path / "run")), full)
+    assert same(load(save(full, tmp_path / "run")), full)
 
 
 def test_several_mdps_are_numbered(tmp_path):
@@ -76,11 +82,11 @@ def test_several_mdps_are_numbered(tmp_path):
         one,
         rewards=(*one.rewards, *one.rewards),
         experts=(*one.experts, *other.experts),
-        plans=tuple(storage._plan("soft", e.mdp, one.reward) for e in (*one.experts, *other.experts)),
+        plans=tuple(plan_of("soft", e.mdp, one.reward) for e in (*one.experts, *other.experts)),
     )
-    loaded = load_fit(save_fit(both, tmp_path / "run"))
+    loaded = load(save(both, tmp_path / "run"))
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
-    assert names == ["arrays.npz", "demos0.npz", "fit.json", "mdp0.npz", "mdp1.npz"]
+    assert names == ["arrays.npz", "demos.npz", "fit.json", "mdp.npz", "mdp1.npz"]
     assert same(loaded, both)
 
 
@@ -91,7 +97,7 @@ def test_real_fits_survive(tmp_path, estimator):
     expert = made(LinearReward(features, [1.0, -1.0]), mdp=mdp)
     fit = estimator(l2=0.1).fit(mdp, LinearReward(features), expert.experts[0].demos)
     fit.save(tmp_path / "run")
-    assert same(load_fit(tmp_path / "run"), fit)
+    assert same(load(tmp_path / "run"), fit)
 
 
 @pytest.mark.parametrize("given", ["occupancy", "large policy"])
@@ -102,7 +108,7 @@ def test_visits_summed_over_time_survive(tmp_path, monkeypatch, given):
     plan = soft_plan(mdp, features @ [1.0, -1.0])
     policy, summed = (None, visits(mdp, plan)) if given == "occupancy" else (plan, None)
     fit = MCEIRL(l2=0.1, progress=False).fit(mdp, LinearReward(features), policy, occupancy=summed)
-    loaded = load_fit(fit.save(tmp_path / "run"))
+    loaded = load(fit.save(tmp_path / "run"))
     assert same(loaded, fit)
     assert np.array_equal(loaded.experts[0].given_occupancy, visits(mdp, plan))
 
@@ -111,8 +117,8 @@ def test_apprenticeship_keeps_its_mixture(tmp_path):
     mdp = random_mdp()
     reward = LinearReward(np.eye(S))
     fit = ApprenticeshipIRL(tol=0.1).fit(mdp, reward, np.full((S, A), 0.5))
-    loaded = load_fit(save_fit(fit, tmp_path / "run"))
-    assert same(loaded, fit) and np.array_equal(loaded.policy, fit.given_policy)
+    loaded = load(save(fit, tmp_path / "run"))
+    assert same(loaded, fit) and np.array_equal(loaded.policy, fit.mixture.policy)
 
 
 def test_a_warm_start_from_a_loaded_fit_is_where_it_ended(tmp_path):
@@ -120,7 +126,7 @@ def test_a_warm_start_from_a_loaded_fit_is_where_it_ended(tmp_path):
     demos = made(TabularReward("s")).experts[0].demos
     with pytest.warns(UnfinishedWarning):
         short = MCEIRL(l2=0.1, solver=Newton(max_steps=1)).fit(mdp, TabularReward("s"), demos)
-    loaded = load_fit(short.save(tmp_path / "run"))
+    loaded = load(short.save(tmp_path / "run"))
     on = MCEIRL(l2=0.1).fit(mdp, loaded.reward, demos)
     assert on.history.loss[0] == short.history.loss[-1] and on.converged
 
@@ -128,45 +134,45 @@ def test_a_warm_start_from_a_loaded_fit_is_where_it_ended(tmp_path):
 def test_labels_travel_with_the_fit(tmp_path):
     mdp = random_mdp().labelled(layout=["..", ".."], actions=["left", "right"], time_unit="day")
     made(TabularReward("s"), mdp=mdp).save(tmp_path / "run")
-    load_fit(tmp_path / "run").save(tmp_path / "again")
-    run = load_run(tmp_path / "again")
-    assert run.fit.mdp.labels == mdp.labels
-    assert {"python", "irlax", "jax", "numpy"} <= set(dict(run.versions))
+    load(tmp_path / "run").save(tmp_path / "again")
+    assert load(tmp_path / "again").mdp.labels == mdp.labels
+    assert {"python", "irlax", "jax", "numpy"} <= set(dict(versions_of(tmp_path / "again")))
 
 
 def test_a_fit_replaces_a_fit_and_nothing_else(tmp_path):
     fit = made(TabularReward("s"))
     run = tmp_path / "deep" / "run"
-    save_fit(fit, run)
+    save(fit, run)
     (run / "report.html").write_text("an old report")
-    save_fit(dataclasses.replace(fit, seconds=2.0), run)
-    assert load_fit(run).seconds == 2.0
+    save(dataclasses.replace(fit, seconds=2.0), run)
+    assert load(run).seconds == 2.0
     (run / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"notes\.txt"):
-        save_fit(fit, run)
+        save(fit, run)
     assert (run / "notes.txt").read_text() == "mine"
     for name, make in {"file": lambda p: p.write_text("x"), "folder": lambda p: (p.mkdir(), (p / "a").touch())}.items():
         make(tmp_path / name)
         with pytest.raises(ValueError, match=name):
-            save_fit(fit, tmp_path / name)
+            save(fit, tmp_path / name)
     (tmp_path / "empty").mkdir()
-    save_fit(fit, tmp_path / "empty")
+    save(fit, tmp_path / "empty")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "empty", "file", "folder"]
 
 
 def test_a_failed_save_leaves_what_was_there(tmp_path, monkeypatch):
     fit = made(TabularReward("s"))
-    save_fit(fit, tmp_path / "run")
+    save(fit, tmp_path / "run")
 
     def fails(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(storage, "write_demos", fails)
+    form = FileFormat("demos", fails, read_demos)
+    monkeypatch.setitem(registry._FILES, Demonstrations, form)
     for name in ("run", "other"):
         with pytest.raises(OSError, match="disk full"):
-            save_fit(dataclasses.replace(fit, seconds=9.0), tmp_path / name)
+            save(dataclasses.replace(fit, seconds=9.0), tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert load_fit(tmp_path / "run").seconds == fit.seconds
+    assert load(tmp_path / "run").seconds == fit.seconds
 
 
 def test_what_cannot_be_stored_is_refused_before_anything_is_written(tmp_path):
@@ -177,16 +183,16 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_written(tmp_path):
 
     fit = made(TabularReward("s"))
     with pytest.raises(TypeError, match="Strange"):
-        save_fit(dataclasses.replace(fit, rewards=(Strange(fit.reward),)), tmp_path / "run")
+        save(dataclasses.replace(fit, rewards=(Strange(fit.reward),)), tmp_path / "run")
     endless = LinearReward(np.ones((S, 1))).with_parameters(np.array([np.inf]))
     with pytest.raises(ValueError, match="finite"):
-        save_fit(dataclasses.replace(fit, rewards=(endless,)), tmp_path / "run")
+        save(dataclasses.replace(fit, rewards=(endless,)), tmp_path / "run")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture
 def run(tmp_path):
-    save_fit(made(REWARDS["neural s"]()), tmp_path / "run")
+    save(made(REWARDS["neural s"]()), tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -214,37 +220,53 @@ def test_damaged_files_are_a_value_error_that_names_them(run, name, harm):
     elif harm != "missing":
         path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "garbage": bytes(range(256))}[harm])
     with pytest.raises(ValueError, match=name):
-        load_fit(run)
+        load(run)
+
+
+def fields(record):
+    return record["fit"]["fields"]
+
+
+def reward(record):
+    return fields(record)["rewards"][0]["fields"]
 
 
 EDITS = {
-    "format": lambda record: record.update(format="irlax-fit-2"),
+    "format": lambda record: record.update(format="irlax-run-2"),
     "no format": lambda record: record.pop("format"),
-    "status": lambda record: record.update(status="GREAT"),
-    "method": lambda record: record.update(method=["MCEIRL"]),
-    "model": lambda record: record.update(model="__import__('os')"),
-    "settings": lambda record: record.update(settings={"l2": 1}),
-    "likelihood": lambda record: record.update(log_likelihood={"number": "nan"}),
-    "seconds": lambda record: record.update(seconds=True),
-    "huge number": lambda record: record.update(seconds=10**400),
-    "certificate": lambda record: record.update(certificate={"gradient": "small"}),
-    "demonstrators": lambda record: record.update(demonstrators=["occupancy"]),
-    "two demonstrators": lambda record: record.update(demonstrators=["demos", "demos"]),
-    "no rewards": lambda record: record.update(rewards=[], demonstrators=[]),
-    "class": lambda record: record["rewards"][0].update({"class": "os.system"}),
-    "width": lambda record: record["rewards"][0].update(width=10**12),
-    "depth": lambda record: record["rewards"][0].update(depth=10**9),
-    "leaves": lambda record: record["rewards"][0].update(leaves=10**9),
-    "activation": lambda record: record["rewards"][0].update(activation="eval"),
-    "over": lambda record: record["rewards"][0].update(over="sas"),
-    "shaped for ever": lambda record: record.update(rewards=[shaped(100)]),
+    "no fit": lambda record: record.pop("fit"),
+    "not a fit": lambda record: record.update(fit=fields(record)["rewards"][0]),
+    "status": lambda record: fields(record)["status"].update(member="GREAT"),
+    "estimator": lambda record: fields(record)["estimator"].update(kind="os.system"),
+    "no estimator": lambda record: fields(record).update(estimator={"kind": "newton", "fields": {}}),
+    "setting": lambda record: fields(record)["estimator"]["fields"].update(l2=-1.0),
+    "unknown setting": lambda record: fields(record)["estimator"]["fields"].update(magic=1),
+    "model": lambda record: fields(record).update(model="__import__('os')"),
+    "likelihood": lambda record: fields(record).update(log_likelihood={"number": "nan"}),
+    "seconds": lambda record: fields(record).update(seconds=True),
+    "no seconds": lambda record: fields(record).pop("seconds"),
+    "number": lambda record: fields(record).update(seconds={"number": "one"}),
+    "certificate": lambda record: fields(record)["certificate"]["fields"].update(gradient="small"),
+    "two demonstrators": lambda record: fields(record)["experts"].append(fields(record)["experts"][0]),
+    "no rewards": lambda record: fields(record).update(rewards=[], experts=[]),
+    "class": lambda record: fields(record)["rewards"][0].update(kind="os.system"),
+    "no class": lambda record: fields(record)["rewards"][0].pop("kind"),
+    "file": lambda record: fields(record)["experts"][0]["fields"]["mdp"].update(file="../mdp.npz"),
+    "kind of file": lambda record: fields(record)["experts"][0]["fields"]["mdp"].update(kind="demos"),
+    "unknown kind of file": lambda record: fields(record)["experts"][0]["fields"]["mdp"].update(kind="pickle"),
+    "width": lambda record: reward(record).update(width=10**12),
+    "depth": lambda record: reward(record).update(depth=10**9),
+    "leaves": lambda record: reward(record).update(leaves=10**9),
+    "activation": lambda record: reward(record).update(activation="eval"),
+    "over": lambda record: reward(record).update(over="sas"),
+    "shaped for ever": lambda record: fields(record).update(rewards=[shaped(100)]),
 }
 
 
 def shaped(depth):
-    base = {"class": "TabularReward", "over": "s"}
+    base = {"kind": "tabular-reward", "fields": {"over": "s"}}
     for _ in range(depth):
-        base = {"class": "ShapedReward", "discount": 0.9, "base": base}
+        base = {"kind": "shaped-reward", "fields": {"discount": 0.9, "base": base}}
     return base
 
 
@@ -252,35 +274,33 @@ def shaped(depth):
 def test_a_record_that_cannot_be_is_a_value_error(run, edit):
     edit_record(run, EDITS[edit])
     with pytest.raises(ValueError, match="run"):
-        load_fit(run)
+        load(run)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": NaN}', "[1]", '{"format": "irlax-fit-1"}', "\ufffd\x00"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": NaN}', "[1]", '{"format": "irlax-run-1"}', "\ufffd\x00"])
 def test_a_record_that_is_none_is_a_value_error(run, text):
     (run / "fit.json").write_text(text)
     with pytest.raises(ValueError, match="run"):
-        load_fit(run)
+        load(run)
 
 
 def test_a_folder_that_does_not_call_itself_a_fit_is_not_replaced(run):
     (run / "fit.json").write_text("[1]")
     with pytest.raises(ValueError, match="may be replaced"):
-        save_fit(made(TabularReward("s")), run)
+        save(made(TabularReward("s")), run)
 
 
 ARRAYS = {
-    "nan gap": {"feature_gap": np.full(3, np.nan)},
+    "nan gap": {"feature_gap": np.full(21, np.nan)},
     "short gap": {"feature_gap": np.zeros(3)},
-    "nan parameters": {"reward0.leaf0": np.full((4, 3), np.nan)},
-    "wrong parameters": {"reward0.leaf0": np.zeros((3, 4))},
-    "text parameters": {"reward0.leaf0": np.full((4, 3), "a")},
-    "missing parameters": {"reward0.leaf1": None},
-    "nan observations": {"reward0.observations": np.full((S, 3), np.nan)},
-    "more states": {"reward0.observations": np.zeros((S + 1, 3))},
-    "history": {"loss": np.zeros(2)},
-    "history of text": {"loss": np.array("x")},
-    "samples": {"samples": np.zeros((5, 1))},
-    "no policy": {"policy": np.zeros((S, A))},
+    "nan parameters": {"rewards.0.leaves.0": np.full((4, 3), np.nan)},
+    "wrong parameters": {"rewards.0.leaves.0": np.zeros((3, 4))},
+    "text parameters": {"rewards.0.leaves.0": np.full((4, 3), "a")},
+    "missing parameters": {"rewards.0.leaves.1": None},
+    "nan observations": {"rewards.0.observations": np.full((S, 3), np.nan)},
+    "more states": {"rewards.0.observations": np.zeros((S + 1, 3))},
+    "history": {"history.columns.loss": np.zeros(2)},
+    "history of text": {"history.columns.loss": np.array("x")},
     "unknown": {"mystery": np.zeros(1)},
 }
 
@@ -289,16 +309,16 @@ ARRAYS = {
 def test_arrays_that_cannot_be_are_a_value_error(run, change):
     edit_arrays(run, **ARRAYS[change])
     with pytest.raises(ValueError, match="run"):
-        load_fit(run)
+        load(run)
 
 
 def test_parts_of_different_fits_do_not_pass_for_one(run, tmp_path):
     edit_arrays(run, "mdp.npz", horizon=np.array(2))
     with pytest.raises(ValueError, match="horizon 2"):
-        load_fit(run)
+        load(run)
     edit_arrays(run, "mdp.npz", horizon=np.array(10**12))
     with pytest.raises(ValueError, match="GiB"):
-        load_fit(run)
+        load(run)
 
 
 def test_no_path_leads_to_a_fit_that_is_not_there(tmp_path):
@@ -306,9 +326,9 @@ def test_no_path_leads_to_a_fit_that_is_not_there(tmp_path):
     (tmp_path / "folder").mkdir()
     for name in ("nothing", "file", "folder"):
         with pytest.raises(ValueError, match=name):
-            load_fit(tmp_path / name)
+            load(tmp_path / name)
     with pytest.raises(TypeError, match="path"):
-        load_run(3)  # type: ignore[arg-type]
+        load(3)  # type: ignore[arg-type]
 
 
 class Bomb:
@@ -336,7 +356,7 @@ def test_loading_a_strangers_fit_runs_nothing(run, tmp_path, name, disguise):
     else:
         (run / name).write_bytes(pickle.dumps(Bomb(marker)))
     with pytest.raises(ValueError, match=name):
-        load_fit(run)
+        load(run)
     assert not marker.exists()
     pickle.loads(pickle.dumps(Bomb(marker))).close()
     assert marker.exists()
@@ -344,7 +364,7 @@ def test_loading_a_strangers_fit_runs_nothing(run, tmp_path, name, disguise):
 
 def test_the_global_precision_does_not_matter(tmp_path):
     fit = made(REWARDS["neural sas"]())
-    save_fit(fit, tmp_path / "run")
+    save(fit, tmp_path / "run")
     assert not jax.config.read("jax_enable_x64")
-    parameters = load_fit(tmp_path / "run").reward.parameters
+    parameters = load(tmp_path / "run").reward.parameters
     assert all(leaf.dtype == np.float64 for leaf in jax.tree.leaves(parameters))
