@@ -20,6 +20,8 @@ ORDER = [
     "storage",
     "records",
     "registry",
+    "tensorboard",
+    "run_folder",
     "status",
     "interrupts",
     "iteration",

@@ -76,6 +76,7 @@ from irlax.planning import (
 )
 from irlax.registry import stored
 from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
+from irlax.run_folder import RunFolder
 from irlax.status import NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.version import __version__
 
@@ -107,6 +108,7 @@ __all__ = [
     "ObservedReward",
     "Plan",
     "RewardFit",
+    "RunFolder",
     "SampledMCEIRL",
     "ShapedObservedReward",
     "ShapedReward",

@@ -1,7 +1,7 @@
 """The one loop around everything that iterates: solvers, expectation and maximisation, sampling, training.
 
 What iterates says how to begin, how to take one step and whether it has ended; `Session.run` owns the rest: the
-history, limits, the progress bar, callbacks and interruption.
+history, limits, the progress bar, callbacks, interruption and checkpoints.
 """
 
 import abc
@@ -16,6 +16,7 @@ import numpy as np
 from irlax.interrupts import Interrupt, interruptible
 from irlax.progress import PATIENCE, Bar, progress_bar
 from irlax.registry import stored
+from irlax.run_folder import Recorder, RunFolder
 from irlax.status import Status
 from irlax.typing import Float
 
@@ -103,12 +104,30 @@ class AbstractIteration(eqx.Module, Generic[State]):
         """What the step to this state passed through, the last one where it is now."""
 
 
+class AbstractResumable(AbstractIteration[State]):
+    """An iteration whose state can be written to a checkpoint, and read from it."""
+
+    @abc.abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """What it is an iteration of, as plain values: a run goes on only from one of the same."""
+
+    @abc.abstractmethod
+    def snapshot(self, state: State) -> list[np.ndarray]:
+        """The state as arrays."""
+
+    @abc.abstractmethod
+    def restore(self, arrays: list[np.ndarray]) -> State:
+        """The state that a snapshot was made of."""
+
+
 class Watch(NamedTuple):
     """How an iteration is watched; none of it changes what is learned."""
 
     #: None shows a bar on terminals only.
     progress: bool | None = None
     callback: Callback | None = None
+    #: Where it is recorded, and goes on from.
+    run: RunFolder | None = None
 
 
 class Session:
@@ -124,6 +143,7 @@ class Session:
         self._stack = contextlib.ExitStack()
         self._bar: Bar | None = None
         self._interrupt: Interrupt | None = None
+        self._recorder: Recorder | None = None
 
     def __enter__(self) -> "Session":
         self._bar = self._stack.enter_context(progress_bar(self._title, self._limit, shown=self._watch.progress))
@@ -135,26 +155,57 @@ class Session:
 
     def run(self, iteration: AbstractIteration[State], *, limit: int | None = None) -> tuple[State, Status]:
         """Iterate until it has ended, the history has `limit` steps, or it is stopped: the last state, and why."""
+        with self._recording(iteration) as recorder:
+            state = self._first(iteration, recorder)
+            while (status := self._ended(iteration, state, limit)) is None:
+                if recorder is not None and recorder.due():
+                    recorder.save(_resumable(iteration).snapshot(state), len(self.history))
+                with self._waiting():
+                    state = iteration.step(state)
+                self.record(iteration.iterates(state))
+            if recorder is not None:
+                recorder.save(_resumable(iteration).snapshot(state), len(self.history))
+        return state, status
+
+    def _first(self, iteration: AbstractIteration[State], recorder: Recorder | None) -> State:
+        """The state to start from: that of a checkpoint, or a new one."""
+        snapshot = None if recorder is None else recorder.restore()
+        if snapshot is not None:
+            self.history = [Iterate(line.pop("step"), line) for line in snapshot.lines]
+            return _resumable(iteration).restore(snapshot.arrays)
         with self._waiting():
             state = iteration.init()
         self.record(iteration.iterates(state))
-        while True:
-            status = iteration.status(state)
-            if status is not None:
-                return state, status
-            if self.stopped:
-                return state, Status.INTERRUPTED
-            if limit is not None and self.history[-1].step >= limit:
-                return state, Status.MAX_STEPS
-            with self._waiting():
-                state = iteration.step(state)
-            self.record(iteration.iterates(state))
+        return state
+
+    def _ended(self, iteration: AbstractIteration[State], state: State, limit: int | None) -> Status | None:
+        status = iteration.status(state)
+        if status is None and self.stopped:
+            return Status.INTERRUPTED
+        if status is None and limit is not None and self.history[-1].step >= limit:
+            return Status.MAX_STEPS
+        return status
+
+    @contextlib.contextmanager
+    def _recording(self, iteration: AbstractIteration[State]) -> Iterator[Recorder | None]:
+        """The run folder, open, if there is one."""
+        if self._watch.run is None:
+            yield None
+            return
+        with Recorder(self._watch.run, _resumable(iteration).identity()).opened() as recorder:
+            self._recorder = recorder
+            try:
+                yield recorder
+            finally:
+                self._recorder = None
 
     def record(self, iterates: Sequence[Iterate]) -> None:
         """Add iterates to the history and report them."""
         for iterate in iterates:
             numbered = iterate._replace(step=len(self.history)) if iterate.step == NEXT else iterate
             self.history.append(numbered)
+            if self._recorder is not None:
+                self._recorder.log(numbered.step, numbered.numbers)
             if self._bar is not None:
                 self._bar.update(numbered.step, note(numbered))
             if self._watch.callback is not None:
@@ -179,9 +230,10 @@ class Session:
             timer.join()
 
 
-def run_quietly(iteration: AbstractIteration[State], *, limit: int) -> tuple[State, Status]:
-    """Iterate as part of another iteration's step: with a limit, and nothing else."""
-    return Session("").run(iteration, limit=limit)
+def _resumable(iteration: AbstractIteration[State]) -> AbstractResumable[State]:
+    if not isinstance(iteration, AbstractResumable):
+        raise ValueError(f"{type(iteration).__name__} keeps no checkpoints, so it takes no run folder.")
+    return iteration
 
 
 def note(iterate: Iterate) -> str:

@@ -320,7 +320,7 @@ def _writer(options: Options) -> Iterator[Callable[[dict[str, Any]], None]]:
     with contextlib.ExitStack() as stack:
         listeners = [] if options.callback is None else [options.callback]
         if options.tensorboard:
-            from irlax.rl.tensorboard import events
+            from irlax.tensorboard import events
 
             assert options.out is not None
             listeners.append(stack.enter_context(events(Path(options.out))))

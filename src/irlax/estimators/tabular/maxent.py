@@ -23,6 +23,7 @@ from irlax.planning import Plan
 from irlax.precision import scope
 from irlax.registry import stored
 from irlax.rewards import AbstractReward
+from irlax.run_folder import RunFolder, as_run_folder
 
 
 @stored("max-ent-irl")
@@ -64,6 +65,7 @@ class MaxEntIRL(AbstractTabularIRL):
         occupancy: Any = None,
         held_out: Demonstrations | None = None,
         callback: Callback | None = None,
+        run: RunFolder | str | None = None,
     ) -> TabularFit:
         """Learn `reward`; see `MCEIRL.fit`. `feature_gap` is what the model *believes* it lacks."""
         started = time.perf_counter()
@@ -81,7 +83,7 @@ class MaxEntIRL(AbstractTabularIRL):
                 missing_mass=max(expert.visits(warn=True)[1] for expert in experts),
             )
             solver = choose_solver(self.solver, rewards, [expert.mdp for expert in experts])
-            watch = Watch(self.progress, callback)
+            watch = Watch(self.progress, callback, as_run_folder(run))
             return fit_by_minimising(self, goal, solver, watch, held_out=held_out, started=started)
 
 

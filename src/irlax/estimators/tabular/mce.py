@@ -29,6 +29,7 @@ from irlax.precision import scope
 from irlax.registry import stored
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
+from irlax.run_folder import RunFolder, as_run_folder
 from irlax.typing import Float
 
 ObjectiveName = Literal["feature-matching", "discounted-likelihood", "likelihood"]
@@ -90,13 +91,15 @@ class MCEIRL(AbstractTabularIRL):
         occupancy: Any = None,
         held_out: Demonstrations | None = None,
         callback: Callback | None = None,
+        run: RunFolder | str | None = None,
     ) -> TabularFit:
         """Learn `reward`, starting from its current parameters.
 
         The demonstrator is `Demonstrations`, a policy array or a plan (`demos`), or an occupancy (`occupancy=`; for
         feature matching its sum over time will do). With lists of MDPs and demonstrators one reward is learned from
         all of them, each in proportion to its episodes. `held_out` demonstrations are scored, never learned from.
-        `callback` receives every iterate, and may return True to stop.
+        `callback` receives every iterate, and may return True to stop. `run` is a folder (`RunFolder`) in which every
+        iterate is recorded, and from which a killed fit goes on.
         """
         started = time.perf_counter()
         with scope():
@@ -112,7 +115,7 @@ class MCEIRL(AbstractTabularIRL):
                 self,
                 self._goal(rewards, experts, chosen),
                 solver,
-                Watch(self.progress, callback),
+                Watch(self.progress, callback, as_run_folder(run)),
                 held_out=held_out,
                 started=started,
                 cross_validation=chosen,

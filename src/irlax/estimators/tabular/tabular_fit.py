@@ -272,10 +272,10 @@ class TabularFit(RewardFit):
         engines against their price.
 
         `method` says where the intervals come from. "delta": the gradient by implicit differentiation of both fixed
-        points, on the scale of log-odds, so that rates stay between 0 and 1. "draws": quantiles over `num` parameters drawn
-        from their asymptotic normal distribution. "bootstrap": quantiles over refits to `num` resamples of the episodes
-        (fits to one MDP). The last two need a `key`. `kind` and `cluster` choose the covariance of the first two, as in
-        `standard_errors`.
+        points, on the scale of log-odds, so that rates stay between 0 and 1. "draws": quantiles over `num` parameters
+        drawn from their asymptotic normal distribution. "bootstrap": quantiles over refits to `num` resamples of the
+        episodes (fits to one MDP). The last two need a `key`. `kind` and `cluster` choose the covariance of the first
+        two, as in `standard_errors`.
 
         `mdp` replaces the MDP of the fit (or its MDPs, a list). With several the rate is their mean, by episodes.
         """

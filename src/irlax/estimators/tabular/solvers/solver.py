@@ -8,7 +8,9 @@ import equinox as eqx
 import numpy as np
 
 from irlax.estimators.tabular.problem import Evaluation, Problem, largest
-from irlax.iteration import NEXT, AbstractIteration, Iterate, Session
+from irlax.iteration import NEXT, AbstractResumable, Iterate, Session
+from irlax.registry import to_parts
+from irlax.run_folder import fingerprint
 from irlax.status import Status
 from irlax.typing import Float
 
@@ -45,7 +47,7 @@ class AbstractSolver(eqx.Module):
         """The state one step on; it has ended once no entry of the gradient exceeds `tol`."""
 
 
-class Minimisation(AbstractIteration[SolverState]):
+class Minimisation(AbstractResumable[SolverState]):
     """A solver at work on a problem."""
 
     solver: AbstractSolver
@@ -61,6 +63,16 @@ class Minimisation(AbstractIteration[SolverState]):
 
     def status(self, state: SolverState) -> Status | None:
         return state.ended
+
+    def identity(self) -> dict[str, Any]:
+        return {"solver": to_parts(self.solver).record, "problem": fingerprint(self.problem)}
+
+    def snapshot(self, state: SolverState) -> list[np.ndarray]:
+        return [state.at.x]
+
+    def restore(self, arrays: list[np.ndarray]) -> SolverState:
+        # What a solver has learned of the curvature is soon learned again, and the optimum is the same.
+        return self.solver.init(self.problem, arrays[0], self.tol)
 
     def iterates(self, state: SolverState) -> list[Iterate]:
         points = (state.at,) if state.passed is None else state.passed
@@ -125,6 +137,6 @@ def judge(
     """
     blind = predicted <= problem.resolution * max(1.0, abs(at.loss))
     gained = at.loss - new.loss
-    shrinks = np.abs(new.gradient).max() < shrinkage * np.abs(at.gradient).max()
+    shrinks = np.linalg.norm(new.gradient) < shrinkage * np.linalg.norm(at.gradient)
     good = bool(np.isfinite(new.loss) and (shrinks if blind else gained >= share * predicted))
     return Judgement(good, bool(blind), gained)

@@ -27,11 +27,11 @@ def events(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
         values = [
             Summary.Value(tag=name if np.ndim(numbers) == 0 else f"{name}/{seed}", simple_value=float(number))
             for name, numbers in line.items()
-            if name != "steps"
+            if name != "step"
             for seed, number in enumerate(np.atleast_1d(numbers))
             if np.isfinite(number)
         ]
-        writer.add_event(Event(wall_time=time.time(), step=line["steps"], summary=Summary(value=values)))
+        writer.add_event(Event(wall_time=time.time(), step=line["step"], summary=Summary(value=values)))
 
     try:
         yield write
