@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from irlax import checks
-from irlax.mdp import MDP, Ragged
+from irlax.mdp import MDP
 from irlax.planning.backup import TIE_ROUNDING, HardBackup
 from irlax.planning.chain import DENSE_LIMIT
 from irlax.planning.endless import is_nothing
@@ -36,12 +36,10 @@ class Actions(NamedTuple):
     @classmethod
     def of(cls, backup: HardBackup) -> "Actions":
         """The actions that exist, by column and row of a table."""
-        mdp, dynamics = backup.mdp, backup.mdp.dynamics
-        rows = dynamics.rows if isinstance(dynamics, Ragged) else dynamics
-        owner = np.asarray(dynamics.spread(np.arange(mdp.num_states)))
+        mdp, owner = backup.mdp, backup.mdp.state_of_row
         goes_on = ~np.asarray(mdp.terminal, bool)[owner]
         exists = np.asarray(mdp.available).T & goes_on
-        leads = sp.csr_array(sp.vstack(rows.to_scipy(), format="csr"))[exists.ravel(), : mdp.num_states]
+        leads = sp.csr_array(sp.vstack(mdp.dynamics.to_scipy(), format="csr"))[exists.ravel()]
         leads.eliminate_zeros()
         return cls(
             np.broadcast_to(owner, exists.shape)[exists], np.asarray(backup.reward)[exists], leads, mdp.num_states

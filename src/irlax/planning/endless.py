@@ -23,7 +23,7 @@ def with_ends(mdp: MDP, policy: Any, reward: Float[Array, "A R"] | None = None) 
     chosen = None if is_traced(reward) else _chosen(mdp, policy)
     if chosen is None:
         return mdp
-    steps = mdp.dynamics.followers(chosen)
+    steps = mdp.successor_graph(chosen)
     steps.eliminate_zeros()
     stuck = ~leading_to(steps, np.asarray(mdp.terminal))
     if not stuck.any():
@@ -46,7 +46,7 @@ def _earns(
     mdp: MDP, chosen: Bool[np.ndarray, "R A"], states: Bool[np.ndarray, " S"], reward: Float[Array, "A R"]
 ) -> bool:
     """Whether any reward but zero is earned in some states."""
-    return bool((chosen & ~is_nothing(np.asarray(reward).T) & np.asarray(mdp.dynamics.spread(states))[:, None]).any())
+    return bool((chosen & ~is_nothing(np.asarray(reward).T) & states[mdp.state_of_row][:, None]).any())
 
 
 def is_nothing(rewards: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:

@@ -4,6 +4,7 @@ The entropy of trajectories splits into what nature contributes and what the pol
 $H(S_{0:T-1}, A_{0:T-1}) = $ transition entropy $+ H(A_{0:T-1} \| S_{0:T-1})$. Primer, 2.3.
 """
 
+import math
 from typing import Any
 
 import jax
@@ -27,8 +28,8 @@ def causal_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
 def _causal(mdp: MDP, policy: Any) -> Float[Array, ""]:
     joint = occupancy_of(mdp, policy)
-    by_state = jnp.vectorize(lambda rows: mdp.dynamics.spread(mdp.dynamics.added(rows)), signature="(r)->(r)")
-    return xlogy(joint, by_state(joint.sum(axis=-2))[..., None, :]).sum() - xlogy(joint, joint).sum()
+    of_state = jnp.vectorize(lambda mass: mdp.rows.repeat(mdp.rows.sum(mass)), signature="(r)->(r)")
+    return xlogy(joint, of_state(joint.sum(axis=-2))[..., None, :]).sum() - xlogy(joint, joint).sum()
 
 
 @exact
@@ -62,8 +63,7 @@ def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     $\sum_{t<T-1} \gamma^t H(A_t | S_t, S_{t+1}) + \gamma^{T-1} H(A_{T-1} | S_{T-1})$: never more than
     the causal entropy. For small problems: it uses P as a dense array.
     """
-    mdp.refuse_ragged("asked for the entropy of actions given all states")
-    entries = mdp.num_states**2 * mdp.num_actions
+    entries = math.prod(mdp.table_shape) * mdp.num_states
     if entries > DENSE_ENTRIES:
         raise ValueError(
             f"`conditional_entropy` needs P(s'|s,a) as one array of {entries} entries; it is meant for small problems."
@@ -73,17 +73,19 @@ def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
 @jax.jit
 def _conditional(mdp: MDP, joint: Float[Array, "*T A R"]) -> Float[Array, ""]:
-    each_action = jnp.eye(mdp.num_actions)[:, :, None] * jnp.ones(mdp.num_states)
+    num_rows, num_columns = mdp.table_shape
+    each_action = jnp.eye(num_columns)[:, :, None] * jnp.ones(num_rows)
     transitions = jax.vmap(mdp.dynamics.matrix)(each_action)
 
     def given_both_states(joint):
-        return _entropy_of_first(joint[..., None] * transitions)
+        return _entropy_of_actions(mdp, joint[..., None] * transitions)
 
     if mdp.horizon is None:
         return given_both_states(joint)
-    return jax.lax.map(given_both_states, joint[:-1]).sum() + _entropy_of_first(joint[-1])
+    return jax.lax.map(given_both_states, joint[:-1]).sum() + _entropy_of_actions(mdp, joint[-1])
 
 
-def _entropy_of_first(mass: Float[Array, "A ..."]) -> Float[Array, ""]:
-    """−Σ mass · log(mass / Σ_a mass): the entropy of the first axis given the others."""
-    return xlogy(mass, mass.sum(axis=0)).sum() - xlogy(mass, mass).sum()
+def _entropy_of_actions(mdp: MDP, mass: Float[Array, "A R *after"]) -> Float[Array, ""]:
+    """−Σ mass · log(mass / Σ_a mass): the entropy of actions given the states, and what follows, if anything."""
+    total = mdp.rows.repeat(mdp.rows.sum(mass.sum(axis=0)))
+    return xlogy(mass, total).sum() - xlogy(mass, mass).sum()

@@ -10,6 +10,7 @@ with w the expected number of steps to the end: inside it a fixed point exists.
 """
 
 import functools
+import math
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -98,7 +99,7 @@ def _chosen(backup: AbstractBackup, tol: float, method: Method) -> Method:
     if backup.mdp.num_states > DENSE_LIMIT:
         return "value-iteration" if sweeps <= 150 else "newton"
     # A dense factorisation against sweeps over what is stored: they break even at about S³/6 stored entries.
-    stored = jax.eval_shape(backup.mdp.dynamics.aligned_probs).size
+    stored = math.prod(backup.mdp.dynamics.aligned_shape)
     return "value-iteration" if sweeps <= max(100, backup.mdp.num_states**3 / (6 * stored)) else "newton"
 
 
@@ -123,7 +124,7 @@ def chain_at(backup: AbstractBackup, value: Float[Array, " S"]) -> Chain:
     """The chain whose discounted matrix is the derivative of the backup at `value`."""
     policy = jnp.exp(backup.log_policy(backup.q(value)))
     mdp = backup.mdp
-    return Chain(policy, backup.believed_dynamics(value), mdp.discount, mdp.terminal)
+    return Chain(policy, backup.believed_dynamics(value), mdp.discount, mdp.terminal, mdp.rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -170,7 +171,7 @@ def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"
         tol = KRYLOV_TOLERANCE if undiscounted else INEXACT * (1 - backup.mdp.discount)
         move = chain.solve_values(state.residual, tol)
         # An iterative solve can break down; sweeps cannot.
-        left = jnp.linalg.norm(move - chain.ahead(move) - state.residual)
+        left = jnp.linalg.norm(move - chain.backward(move) - state.residual)
         solved = left <= 0.5 * jnp.linalg.norm(state.residual)
         return jax.lax.cond(
             solved,
@@ -185,13 +186,13 @@ def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"
 
 def _proper_start(backup: AbstractBackup) -> Float[Array, " S"]:
     """The value of choosing at random, which ends: a policy for V = 0 may go round in circles for ever."""
-    dynamics = backup.mdp.dynamics
+    mdp, rows = backup.mdp, backup.mdp.rows
     gain = backup.q(backup.nothing)
     exists = jnp.isfinite(gain)
-    uniform = exists.astype(gain.dtype) / dynamics.spread(dynamics.added(exists.sum(axis=0)))
-    chain = Chain(uniform, dynamics, backup.mdp.discount, backup.mdp.terminal)
-    mean = dynamics.added((uniform * jnp.where(exists, gain, 0)).sum(axis=0))
-    return chain.solve_values(mean if backup.mdp.terminal is None else jnp.where(backup.mdp.terminal, 0, mean))
+    uniform = exists.astype(gain.dtype) / rows.repeat(rows.sum(exists.sum(axis=0)))
+    mean = rows.sum((uniform * jnp.where(exists, gain, 0)).sum(axis=0))
+    chain = Chain(uniform, mdp.dynamics, mdp.discount, mdp.terminal, rows)
+    return chain.solve_values(mean if mdp.terminal is None else jnp.where(mdp.terminal, 0, mean))
 
 
 def _certified(

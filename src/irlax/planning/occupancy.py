@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP, Ragged
-from irlax.mdp.rows import by_row, joined, split
+from irlax.mdp import MDP
+from irlax.mdp.unrolled import joined, split, unrolled_map
 from irlax.planning.chain import Chain
 from irlax.planning.endless import with_ends
 from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, values_in_stretch
@@ -56,7 +56,7 @@ def row_visits_of(mdp: MDP, policy: Any) -> Float[Array, " R"]:
     """`visits_of`, summed over the actions in a row."""
     # A plan's policies are computed on the way. If their visits were not added up one by one, XLA would not store them,
     # but compute each anew for every move that it can lead to.
-    if mdp.horizon is None or isinstance(policy, Plan) or mdp.dynamics.num_rows > mdp.num_states:
+    if mdp.horizon is None or isinstance(policy, Plan) or not mdp.rows.one_per_state:
         return visits_of(mdp, policy).sum(axis=0)
     return _state_visits(mdp, policy)
 
@@ -117,12 +117,13 @@ def _state_visits(mdp: MDP, policy: Float[Array, "T A R"]) -> Float[Array, " S"]
 @jax.jit
 def _stationary_occupancy(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
     now = action_major_policy(policy.backup, policy.value) if isinstance(policy, Plan) else policy
-    return Chain(now, mdp.dynamics, mdp.discount, mdp.terminal).occupancy(jnp.asarray(mdp.initial))
+    chain = Chain(now, mdp.dynamics, mdp.discount, mdp.terminal, mdp.rows)
+    return chain.occupancy(jnp.asarray(mdp.initial))
 
 
 def _joint(mdp: MDP, mass: Float[Array, " S"], policy: Float[Array, "A R"]) -> Float[Array, "A R"]:
-    mass = mdp.dynamics.spread(mass)
-    return by_row(lambda probability: mass * probability, policy)
+    mass = mdp.rows.repeat(mass)
+    return unrolled_map(lambda probability: mass * probability, policy)
 
 
 def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], carry: Any) -> tuple[Any, Any]:
@@ -189,15 +190,14 @@ def refuse_other_problem(mdp: MDP, plan: Plan) -> None:
             f"The plan was made for an MDP with {made_for.num_states} states and tables of shape "
             f"{made_for.table_shape}, but this one has {mdp.num_states} and {mdp.table_shape}. Plan in this MDP."
         )
-    _refuse_other_layout(mdp, made_for)
+    _refuse_other_rows(mdp, made_for)
     _refuse_missing_actions(mdp, plan)
 
 
-def _refuse_other_layout(mdp: MDP, made_for: MDP) -> None:
-    here, there = mdp.dynamics, made_for.dynamics
-    if not isinstance(here, Ragged) or not isinstance(there, Ragged) or is_traced(here, there):
+def _refuse_other_rows(mdp: MDP, made_for: MDP) -> None:
+    if mdp.rows.one_per_state or is_traced(mdp, made_for):
         return
-    counts, made_for_counts = np.asarray(here.layout.counts), np.asarray(there.layout.counts)
+    counts, made_for_counts = mdp.num_available, made_for.num_available
     differ = counts != made_for_counts
     if differ.any():
         raise ValueError(
@@ -255,11 +255,11 @@ def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
 
 
 def _checked_probabilities(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
-    if mdp.dynamics.num_rows == mdp.num_states or is_traced(policy, mdp):
+    if mdp.rows.one_per_state or is_traced(policy, mdp):
         return checks.probabilities("policy", policy, advice=_OVER_ACTIONS)
     policy = checks.as_floats("policy", policy)
-    by_row = policy.sum(axis=-1).reshape(-1, mdp.dynamics.num_rows)
-    totals = np.stack([np.asarray(mdp.dynamics.spread(mdp.dynamics.added(row))) for row in by_row])
+    by_row = policy.sum(axis=-1).reshape(-1, mdp.table_shape[0])
+    totals = np.stack([np.asarray(mdp.rows.repeat(mdp.rows.sum(row))) for row in by_row])
     # What a row lacks is what the other rows of its state hold.
     elsewhere = np.maximum(totals - by_row, 0).reshape(*policy.shape[:-1], 1)
     checks.distribution("policy", np.concatenate([policy, elsewhere], axis=-1), advice=_OVER_ACTIONS)

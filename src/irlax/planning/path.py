@@ -39,7 +39,7 @@ def path_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
     if reward.ndim < 3:
         return plan_with(PathBackup(mdp, folded(mdp, reward)), tol, method)
     nothing = jnp.zeros(mdp.table_shape[::-1], reward.dtype)
-    return plan_with(PathBackup(mdp, nothing, mdp.dynamics.align(reward)), tol, method)
+    return plan_with(PathBackup(mdp, nothing, mdp.align(reward)), tol, method)
 
 
 @exact
@@ -75,7 +75,7 @@ def believed_visits(mdp: MDP, plan: Plan) -> Float[Array, "A R"]:
 
 def believed_transitions(mdp: MDP, plan: Plan) -> Float[Array, "..."]:
     """Believed discounted visits to each transition, aligned."""
-    return _summed(mdp, plan, lambda joint, believed: believed.over_next(joint) * believed.aligned_probs())
+    return _summed(mdp, plan, lambda joint, believed: believed.for_all_next(joint) * believed.transitions().probs)
 
 
 def _summed(
@@ -84,7 +84,8 @@ def _summed(
     initial = jnp.asarray(mdp.initial)
     if mdp.horizon is None:
         believed = plan.backup.believed_dynamics(plan.value)
-        chain = Chain(action_major_policy(plan.backup, plan.value), believed, mdp.discount, mdp.terminal)
+        policy = action_major_policy(plan.backup, plan.value)
+        chain = Chain(policy, believed, mdp.discount, mdp.terminal, mdp.rows)
         return gather(chain.occupancy(initial), believed)
 
     def step(carry, next_value):
@@ -100,6 +101,6 @@ def _summed(
 def _step(
     mdp: MDP, plan: Plan, mass: Float[Array, " S"], next_value: Float[Array, " S"]
 ) -> tuple[Float[Array, " S"], Float[Array, "A R"], AbstractDynamics]:
-    joint = mdp.dynamics.spread(mass) * action_major_policy(plan.backup, next_value)
+    joint = mdp.rows.repeat(mass) * action_major_policy(plan.backup, next_value)
     believed = plan.backup.believed_dynamics(next_value)
     return mdp.discount * believed.forward(joint), joint, believed

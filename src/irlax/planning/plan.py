@@ -169,10 +169,10 @@ def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
     """E[r(s,a,S') | s,a], action-major, from a reward over s, (s,a) or (s,a,s')."""
     reward = checked_reward(mdp, reward)
     if reward.ndim == 3:
-        return mdp.dynamics.mean(mdp.dynamics.align(reward))
+        return mdp.dynamics.mean(mdp.align(reward))
     # Transposed on the host where it can be: by JAX, on its first use, that takes time to compile.
     reward = jnp.asarray(reward.T)
-    return jnp.broadcast_to(mdp.dynamics.spread(reward) if reward.ndim == 1 else reward, mdp.table_shape[::-1])
+    return jnp.broadcast_to(mdp.rows.repeat(reward) if reward.ndim == 1 else reward, mdp.table_shape[::-1])
 
 
 def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:

@@ -88,7 +88,7 @@ class ApprenticeshipIRL(eqx.Module):
         began = time.perf_counter()
         if not isinstance(mdp, MDP):
             raise TypeError(f"Apprenticeship learning takes one MDP, but `mdp` is a {type(mdp).__name__}.")
-        mdp.refuse_ragged("used by ApprenticeshipIRL")
+        mdp.require_one_row("ApprenticeshipIRL")
         if held_out is not None and not isinstance(held_out, Demonstrations):
             raise TypeError(f"`held_out` must be Demonstrations, but is a {type(held_out).__name__}.")
         with scope():
