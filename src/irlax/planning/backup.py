@@ -15,7 +15,7 @@ from irlax.mdp.unrolled import is_unrolled, log_sum_exp, softmax, stored_once, u
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Float, Scalar
 
-#: What rounding can make of two values that are equal, in units of machine epsilon times the largest value.
+#: How far apart rounding can put two equal values, in units of machine epsilon times the largest value.
 TIE_ROUNDING = 64.0
 
 
@@ -40,7 +40,7 @@ class AbstractBackup(StaysOnDevice):
 
     @abc.abstractmethod
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
-        """The transitions that the model reckons with."""
+        """The transitions that the model assumes, given the values of the states that follow."""
 
     def policy(self, q: Float[Array, "A R"], value: Float[Array, " S"]) -> Float[Array, "A R"]:
         """π(a|s), where V(s) = `value(q)` is known already."""
@@ -48,8 +48,8 @@ class AbstractBackup(StaysOnDevice):
         return unrolled_map(lambda q: jnp.exp(q - value), q)
 
     @property
-    def nothing(self) -> Float[Array, " S"]:
-        """The values after the end."""
+    def final_value(self) -> Float[Array, " S"]:
+        """V_T = 0, after the last decision."""
         return jnp.zeros(self.mdp.num_states, self.reward.dtype)
 
     def __call__(self, next_value: Float[Array, " S"]) -> Float[Array, " S"]:
@@ -95,7 +95,7 @@ class SoftBackup(AbstractBackup):
 class HardBackup(AbstractBackup):
     """The return-maximising model: Q as in the soft one, V(s) = max_a Q(s,a); ties share the policy equally."""
 
-    #: How far apart the values of equally good actions may look for other reasons than rounding.
+    #: How far apart computed values of equally good actions may be for other reasons than rounding.
     slack: Scalar = 0.0
 
     def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
@@ -120,7 +120,7 @@ class HardBackup(AbstractBackup):
 
 
 class PathBackup(AbstractBackup):
-    r"""The (non-causal) maximum entropy model, which believes that it can pay for luck.
+    r"""The (non-causal) maximum entropy model, which treats the outcome of a transition as if it were chosen too.
 
     $$Q(s,a) = \log\textstyle\sum_{s'} P(s'|s,a)\,e^{r(s,a,s') + \gamma V(s')}, \quad
       V(s) = \log\textstyle\sum_a e^{Q(s,a)}$$
@@ -128,7 +128,7 @@ class PathBackup(AbstractBackup):
     At γ = 1 this is the law of paths in proportion to their probability times exp(return). Primer, 3.3.
     """
 
-    #: The part of the reward that depends on s', aligned with the dynamics; it may not be averaged here.
+    #: The part of the reward that depends on s', aligned with the dynamics; it must not be averaged over s' here.
     transition_reward: Float[Array, "..."] | None = None
 
     def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:

@@ -49,7 +49,7 @@ class Chain(StaysOnDevice):
         return self._solve(start, KRYLOV_TOLERANCE, transpose=True)
 
     def occupancy(self, start: Float[Array, " S"]) -> Float[Array, "A R"]:
-        """Discounted visits to states and actions; an end, where nothing is decided, is not counted."""
+        """Discounted visits to states and actions; terminal states, where no decision is taken, are not counted."""
         return self.policy * self.rows.repeat(self._zero_at_ends(self.solve_visits(start)))
 
     def long_run(self, start: Float[Array, " S"]) -> Float[Array, " S"]:

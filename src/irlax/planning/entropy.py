@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.scipy.special import entr, xlogy
 
 from irlax.mdp import MDP
-from irlax.planning.occupancy import carried_out, occupancy_of
+from irlax.planning.occupancy import occupancy_of, prepared
 from irlax.precision import exact
 from irlax.typing import Array, Float
 
@@ -23,7 +23,7 @@ DENSE_ENTRIES = 50_000_000
 @exact
 def causal_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     r"""$H(A_{0:T-1} \| S_{0:T-1}) = \sum_t \gamma^t H(A_t | S_t)$. Primer, Definition 2.2."""
-    return _causal(*carried_out(mdp, policy))
+    return _causal(*prepared(mdp, policy))
 
 
 def _causal(mdp: MDP, policy: Any) -> Float[Array, ""]:
@@ -38,7 +38,7 @@ def transition_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
     It is zero when dynamics and start are both deterministic. S_T, which no decision follows, is not in it.
     """
-    return _transition(*carried_out(mdp, policy))
+    return _transition(*prepared(mdp, policy))
 
 
 def _transition(mdp: MDP, policy: Any) -> Float[Array, ""]:
@@ -51,7 +51,7 @@ def _transition(mdp: MDP, policy: Any) -> Float[Array, ""]:
 @exact
 def trajectory_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     r"""$H(S_{0:T-1}, A_{0:T-1})$ by the chain rule, each term of time t weighted by γᵗ."""
-    mdp, policy = carried_out(mdp, policy)
+    mdp, policy = prepared(mdp, policy)
     return _transition(mdp, policy) + _causal(mdp, policy)
 
 
@@ -68,7 +68,7 @@ def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
         raise ValueError(
             f"`conditional_entropy` needs P(s'|s,a) as one array of {entries} entries; it is meant for small problems."
         )
-    return _conditional(mdp, occupancy_of(*carried_out(mdp, policy)))
+    return _conditional(mdp, occupancy_of(*prepared(mdp, policy)))
 
 
 @jax.jit

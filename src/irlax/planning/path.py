@@ -1,8 +1,8 @@
-"""The (non-causal) Maximum Entropy model of Ziebart et al. (2008), and what it believes.
+"""The (non-causal) Maximum Entropy model of Ziebart et al. (2008), and the transitions that it assumes.
 
 It weights each path by its probability times exp(return). Where transitions are random this credits the
-agent with choosing their outcome: it seeks risk (Primer, 3.3). Two distributions go with it. `occupancy`
-of its plan is what its policy really does; `believed_occupancy` is what the model thinks will happen.
+agent with choosing their outcome: it seeks risk (Primer, 3.3). Two distributions go with it: `occupancy` of its
+plan is that of its policy under the true transitions, `believed_occupancy` that under those which the model assumes.
 """
 
 import functools
@@ -38,17 +38,17 @@ def path_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
     reward = checked_reward(mdp, reward)
     if reward.ndim < 3:
         return plan_with(PathBackup(mdp, folded(mdp, reward)), tol, method)
-    nothing = jnp.zeros(mdp.table_shape[::-1], reward.dtype)
-    return plan_with(PathBackup(mdp, nothing, mdp.align(reward)), tol, method)
+    zero = jnp.zeros(mdp.table_shape[::-1], reward.dtype)
+    return plan_with(PathBackup(mdp, zero, mdp.align(reward)), tol, method)
 
 
 @exact
 def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Float[Array, "*T R A"]:
-    r"""Discounted state–action marginals under the transitions that the model reckons with.
+    r"""Discounted state–action marginals under the transitions that the model assumes.
 
     For the path model these are $\hat P_t(s'|s,a) \propto P(s'|s,a)\,e^{r + \gamma V_{t+1}(s')}$; for the
-    others the true ones, so that this equals `occupancy`. Start states are `mdp.initial`'s: nobody chooses
-    them. With `tilt_start` they too are weighted, by exp V_0(s), which is the law of whole paths
+    others the true ones, so that this equals `occupancy`. Start states are distributed as `mdp.initial`
+    says. With `tilt_start` they too are weighted, by exp V_0(s), which is the law of whole paths
     (start included) in proportion to probability times exp(return).
     """
     refuse_other_problem(mdp, plan)
@@ -93,8 +93,8 @@ def _summed(
         mass, joint, believed = _step(mdp, plan, mass, next_value)
         return (mass, total + gather(joint, believed)), None
 
-    nothing = jax.eval_shape(lambda: gather(*_step(mdp, plan, initial, initial)[1:]))
-    start = (initial, jnp.zeros(nothing.shape, nothing.dtype))
+    total = jax.eval_shape(lambda: gather(*_step(mdp, plan, initial, initial)[1:]))
+    start = (initial, jnp.zeros(total.shape, total.dtype))
     return jax.lax.scan(step, start, plan.next_value())[0][1]
 
 

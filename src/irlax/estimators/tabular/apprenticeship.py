@@ -19,7 +19,7 @@ from irlax.estimators.tabular.problem import Flattening
 from irlax.estimators.tabular.solvers import Iterate
 from irlax.mdp import MDP
 from irlax.planning import Plan, hard_plan, occupancy
-from irlax.planning.endless import with_ends
+from irlax.planning.improper import improper_as_terminal
 from irlax.planning.occupancy import visits_of
 from irlax.precision import scope
 from irlax.progress import progress
@@ -203,7 +203,7 @@ class Features(eqx.Module):
 
     def of_plan(self, plan: Plan) -> Float[np.ndarray, " K"]:
         """The feature expectations of a plan's policy."""
-        return self.of(visits_of(with_ends(self.mdp, plan), plan))
+        return self.of(visits_of(improper_as_terminal(self.mdp, plan), plan))
 
     def plan(self, direction: Float[np.ndarray, " K"]) -> Plan:
         """The best policy for the reward w · φ."""
@@ -213,7 +213,7 @@ class Features(eqx.Module):
         try:
             plan = hard_plan(self.mdp, reward)
             # Going round in circles for nothing may be best, but such a policy has no features.
-            with_ends(self.mdp, plan)
+            improper_as_terminal(self.mdp, plan)
             return plan
         except ValueError:
             raise ValueError(
