@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from irlax.mdp import Dense, Deterministic, Successors
+from irlax.mdp.derived import reweighted
 from tests.problems import NATURES, STORES, A, S, T, as_mdp, assert_equal, random_policy, random_problem
 
 CASES = [(store, nature, masked) for store in STORES for nature in NATURES for masked in (False, True)]
@@ -112,7 +113,7 @@ def test_tilted_transitions_are_reweighted_and_impossible_ones_stay_impossible(s
     # exp overflows here, where the probability is 0.
     table[0, 0, 2] = 1e4
     with jax.enable_x64(True):
-        tilted = dynamics.tilt(dynamics.align(table))
+        tilted = reweighted(dynamics, dynamics.align(table))
     table[0, 0, 2] = 0
     assert_equal(tilted.to_dense(), problem.transitions * np.exp(table))
 

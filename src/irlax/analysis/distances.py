@@ -68,7 +68,7 @@ def _levelled(mdp: MDP, reward: Any) -> Float[Array, "A S"]:
         raise ValueError(
             "STARC is defined for discounted problems with an infinite horizon: `mdp.replace(horizon=None)`."
         )
-    expected = mdp.dynamics.mean(mdp.dynamics.align(by_transition(mdp, reward)))
+    expected = mdp.dynamics.mean(mdp.align(by_transition(mdp, reward)))
     available = jnp.asarray(mdp.available).T
     uniform = available / available.sum(axis=0)
     value = Chain(uniform, mdp.dynamics, mdp.discount).solve_values((uniform * expected).sum(axis=0))

@@ -9,6 +9,7 @@ Three kinds of direction are told apart: those that change no expected reward at
 dependence on s' that averages out, spare weights of a network), the constant reward, and other potentials.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -166,7 +167,7 @@ def cost_of_identifying(mdp: MDP, num_parameters: int) -> float:
     if num_parameters > LARGE:
         return np.inf
     endless = 1 if mdp.num_states <= DENSE_LIMIT else 50
-    entries = (mdp.horizon or endless) * mdp.dynamics.num_rows * mdp.dynamics.width * num_parameters
+    entries = (mdp.horizon or endless) * math.prod(mdp.table_shape) * num_parameters
     return entries * (150.0 + num_parameters) + 20.0 * num_parameters**3
 
 
@@ -195,7 +196,7 @@ def _reduced(
     for t in reversed(range(1 if mdp.horizon is None else mdp.horizon)):
         next_value = jnp.asarray(values if policies is None else policies[t])
         value_slope, response = _response(mdp, plan, next_value, slope, by_parameter)
-        rows = exists if visited is None else exists & np.asarray(mdp.dynamics.spread(visited[t]))[:, None]
+        rows = exists if visited is None else exists & visited[t][mdp.state_of_row][:, None]
         triangle = _triangle(np.vstack([triangle, np.asarray(response)[rows] / scale]))
         if mdp.horizon is not None:
             slope = value_slope
@@ -219,16 +220,16 @@ def _response(
     policy = action_major_policy(plan.backup, next_value)
     ahead = jax.vmap(mdp.dynamics.backward, in_axes=-1, out_axes=-1)(next_slope)
     q_slope = by_parameter + mdp.discount * ahead
-    value_slope = mdp.dynamics.added((policy[..., None] * q_slope).sum(axis=0))
-    return value_slope, jnp.swapaxes(q_slope - mdp.dynamics.spread(value_slope), 0, 1)
+    value_slope = mdp.rows.sum((policy[..., None] * q_slope).sum(axis=0))
+    return value_slope, jnp.swapaxes(q_slope - mdp.rows.repeat(value_slope), 0, 1)
 
 
 @jax.jit
 def _stationary_slope(mdp: MDP, plan: Plan, by_parameter: Float[Array, "A R K"]) -> Float[Array, "S K"]:
     """∂V, the value of earning ∂r for ever under π."""
     policy = action_major_policy(plan.backup, jnp.asarray(plan.value))
-    chain = Chain(policy, mdp.dynamics, mdp.discount, mdp.terminal)
-    gain = mdp.dynamics.added((policy[..., None] * by_parameter).sum(axis=0))
+    chain = Chain(policy, mdp.dynamics, mdp.discount, mdp.terminal, mdp.rows)
+    gain = mdp.rows.sum((policy[..., None] * by_parameter).sum(axis=0))
     return jax.vmap(chain.solve_values, in_axes=-1, out_axes=-1)(gain)
 
 
@@ -335,7 +336,7 @@ def _constant_in(active: np.ndarray, rewards: np.ndarray, mdp: MDP) -> np.ndarra
         return None
     exists = np.asarray(mdp.available).T.ravel()
     if mdp.terminal is not None:
-        exists = exists & np.tile(np.asarray(mdp.dynamics.spread(~np.asarray(mdp.terminal))), mdp.dynamics.width)
+        exists = exists & np.tile(~np.asarray(mdp.terminal)[mdp.state_of_row], mdp.table_shape[1])
     paid = (active @ rewards)[:, exists]
     weights, *_ = np.linalg.lstsq(paid.T, np.ones(exists.sum()), rcond=None)
     if np.abs(weights @ paid - 1).max() > 1e-7:

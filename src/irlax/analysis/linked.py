@@ -49,4 +49,4 @@ def linked(mdp: MDP, steps: int = 1) -> Bool[np.ndarray, "S S"]:
 
 def _successors(mdp: MDP) -> sp.csr_array:
     """[s, u] is nonzero if some available action can lead from s to u."""
-    return sp.csr_array(mdp.dynamics.followers(np.asarray(mdp.available)) != 0)
+    return sp.csr_array(mdp.successor_graph() != 0)

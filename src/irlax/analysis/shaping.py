@@ -33,7 +33,7 @@ def shape(mdp: MDP, reward: Any, potential: Any) -> Float[Array, "S A S"]:
 
 def by_transition(mdp: MDP, reward: Any) -> Float[Array, "S A S"]:
     """A reward over s, (s,a) or (s,a,s') as an array over all transitions."""
-    mdp.refuse_ragged("given a table over (s, a, s')")
+    mdp.require_one_row("A table over (s, a, s')")
     reward = checked_reward(mdp, reward)
     full = (mdp.num_states, mdp.num_actions, mdp.num_states)
     return jnp.broadcast_to(reward.reshape(reward.shape + (1,) * (3 - reward.ndim)), full)
@@ -66,7 +66,7 @@ def same_hard_policy(mdp: MDP, first: Any, second: Any, *, under: Scope = "given
 def _optimal_actions(mdp: MDP, reward: Any, tol: float) -> np.ndarray:
     """What the best policy does, and what loses no more than `tol` of the most that any action loses."""
     plan = hard_plan(mdp, reward)
-    lost = np.asarray(mdp.dynamics.spread(plan.value.T)).T[..., None] - plan.q
+    lost = np.asarray(mdp.rows.repeat(plan.value.T)).T[..., None] - plan.q
     return (plan.policy > 0) | (lost <= tol * lost[np.isfinite(lost)].max())
 
 

@@ -82,7 +82,7 @@ def _other_problem(fit: TabularFit, estimator: Any, problem: Problem) -> Iterato
         yield _line("discount", float(mdp.discount), float(there.discount))
     if mdp.horizon != there.horizon:
         yield _line("horizon", mdp.horizon, there.horizon)
-    if not _same((mdp.dynamics, mdp.mask), (there.dynamics, there.mask)):
+    if not _same((mdp.dynamics, mdp.rows, mdp.mask), (there.dynamics, there.rows, there.mask)):
         yield "another MDP"
     if not _same(expert.demos, fit.experts[0].demos):
         yield "other demonstrations"

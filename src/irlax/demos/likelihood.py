@@ -37,7 +37,8 @@ def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Fl
     """
     choices = _by_episode(mdp, plan, demos, discounted=True)
     rows, after = demos.moves()
-    moves = jnp.log(mdp.dynamics.probability(demos.tabular_states[rows], demos.actions[rows], after))
+    cells = mdp.rows.cells(demos.tabular_states[rows], demos.actions[rows])
+    moves = jnp.log(mdp.dynamics.probability(*cells, after))
     nature = jnp.zeros(demos.num_episodes).at[demos.episode[rows]].add(moves)
     # An episode that was first looked at later says nothing of where it started.
     begins = jnp.log(jnp.asarray(mdp.initial)[demos.start_states])
@@ -46,7 +47,7 @@ def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Fl
 
 def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n"]:
     """log π_t(a|s) of each observed choice, one time step at a time, so that T·S·A is never built."""
-    cells = plan.mdp.dynamics.cells(demos.tabular_states, demos.actions)
+    cells = plan.mdp.rows.cells(demos.tabular_states, demos.actions)
     if plan.mdp.horizon is None:
         return _choose(plan, plan.value, *cells)
     horizon, rows = plan.mdp.horizon, np.arange(demos.num_steps)

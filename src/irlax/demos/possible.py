@@ -41,7 +41,7 @@ def _refuse_impossible_moves(demos: Demonstrations, mdp: MDP) -> None:
     before = demos.tabular_states[rows]
     # Inside a user's `jit` these are constants still, and can be looked at.
     with jax.ensure_compile_time_eval(), scope():
-        likely = np.asarray(mdp.dynamics.probability(before, demos.actions[rows], after))
+        likely = np.asarray(mdp.dynamics.probability(*mdp.rows.cells(before, demos.actions[rows]), after))
     if (likely <= 0).any():
         worst = int(np.argmax(likely <= 0))
         row = int(rows[worst])

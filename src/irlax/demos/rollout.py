@@ -62,8 +62,8 @@ def _sample(
 
     def step(state, keys_and_policy):
         (action_key, transition_key), now = keys_and_policy
-        action = mdp.dynamics.choose(policy if now is None else now, state, jr.uniform(action_key, (num,)))
-        after = mdp.dynamics.sample(state, action, jr.uniform(transition_key, (num,)))
+        action = mdp.rows.sample_actions(policy if now is None else now, state, jr.uniform(action_key, (num,)))
+        after = mdp.dynamics.sample(*mdp.rows.cells(state, action), jr.uniform(transition_key, (num,)))
         return after, (state, action, after)
 
     keys = (jr.split(action_key, steps), jr.split(transition_key, steps))

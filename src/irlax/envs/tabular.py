@@ -91,6 +91,7 @@ def complete(mdp: MDP, reward: Any) -> tuple[MDP, Float[np.ndarray, "..."]]:
     """
     if not isinstance(mdp, MDP):
         raise TypeError(f"`mdp` must be an MDP, but is a {type(mdp).__name__}.")
+    mdp.require_one_row("An environment in which any action may be chosen anywhere")
     table = checks.as_floats("reward", reward)
     sizes = (mdp.num_states, mdp.num_actions, mdp.num_states)
     if table.ndim not in (1, 2, 3) or table.shape != sizes[: table.ndim]:

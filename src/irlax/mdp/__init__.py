@@ -6,7 +6,18 @@ from irlax.mdp.labels import Labels
 from irlax.mdp.mdp import MDP
 from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
-from irlax.mdp.ragged import Ragged
+from irlax.mdp.rows import OneRow, SeveralRows
 from irlax.mdp.sparse import Deterministic, Successors
 
-__all__ = ["MDP", "AbstractDynamics", "Dense", "Deterministic", "Labels", "Moves", "Nature", "Ragged", "Successors"]
+__all__ = [
+    "MDP",
+    "AbstractDynamics",
+    "Dense",
+    "Deterministic",
+    "Labels",
+    "Moves",
+    "Nature",
+    "OneRow",
+    "SeveralRows",
+    "Successors",
+]

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from irlax import checks
 from irlax.mdp.build import (
+    absorbing_states,
     as_moves,
     checked_actions,
     counts_to_probs,
@@ -20,18 +21,19 @@ from irlax.mdp.build import (
     merge_repeated,
     numbered,
     shared_successors,
+    successor_graph,
     successors_from_scipy,
     undiscounted_end,
 )
 from irlax.mdp.dense import Dense
-from irlax.mdp.dynamics import AbstractDynamics, absorbing_states
+from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.labels import Labels, as_texts
 from irlax.mdp.links import Links
 from irlax.mdp.moves import Moves
-from irlax.mdp.ragged import Layout, Ragged
+from irlax.mdp.rows import ONE_ROW, AbstractRows, SeveralRows
 from irlax.mdp.sparse import Deterministic, Successors
 from irlax.precision import StaysOnDevice, is_traced, scope
-from irlax.typing import Array, Bool, Float, Int, Scalar
+from irlax.typing import Array, Bool, Float, Int, Scalar, Shaped
 
 
 class MDP(StaysOnDevice):
@@ -51,6 +53,8 @@ class MDP(StaysOnDevice):
     mask: Bool[Array, "A R"] | None = None
     #: Where an undiscounted, endless problem ends; None in every other problem.
     terminal: Bool[Array, " S"] | None = None
+    #: Which rows of tables over states and actions belong to which state.
+    rows: AbstractRows = ONE_ROW
     horizon: int | None = eqx.field(static=True, default=None)
     labels: Labels = Labels()
 
@@ -187,16 +191,17 @@ class MDP(StaysOnDevice):
             length[roads.cells(start)] = metres        # in the order in which roads were listed
         """
         listed = checked_actions(states, successors, probs, len(np.atleast_1d(initial)))
-        layout = Layout.of(np.bincount(listed.states, minlength=len(np.atleast_1d(initial))))
         rest: Any = {"initial": initial, "discount": discount, "horizon": horizon}
-        plain = len(layout.counts) * layout.num_actions <= 2 * layout.num_rows * layout.width
-        shape = (len(layout.counts), layout.num_actions) if plain else (layout.num_rows, layout.width)
-        cells = (listed.states, listed.numbers) if plain else layout.cells(listed.states, listed.numbers)
-        followers, probs, available = listed.tables(shape, cells)
-        if plain:
+        counts = np.bincount(listed.states, minlength=len(np.atleast_1d(initial)))
+        several = SeveralRows.of(counts)
+        shape, full = (several.num_rows(len(counts)), several.width), (len(counts), int(counts.max()))
+        if np.prod(full) <= 2 * np.prod(shape):
+            followers, probs, available = listed.tables(full, (listed.states, listed.numbers))
             return cls.from_successors(followers, probs, available=available, **rest)
-        by_row = (*merge_repeated(followers, probs, available), available)
-        return _assembled(lambda *arrays: Ragged(_sparse(*arrays), layout), by_row, available=available, **rest)
+        followers, probs, available = listed.tables(shape, several.cells(listed.states, listed.numbers))
+        owner = np.asarray(several.repeat(np.arange(len(counts))))
+        by_row = (*merge_repeated(followers, probs, available), available, owner)
+        return _assembled(_sparse, by_row, available=available, rows=several, **rest)
 
     @property
     def num_states(self) -> int:
@@ -206,12 +211,17 @@ class MDP(StaysOnDevice):
     @property
     def num_actions(self) -> int:
         """A: as many as the state with the most of them has."""
-        return self.dynamics.num_actions
+        return self.rows.num_actions(self.dynamics.num_actions)
 
     @property
     def table_shape(self) -> tuple[int, int]:
         """The shape of tables over states and actions: (S, A), unless some states take several rows."""
-        return self.dynamics.num_rows, self.dynamics.width
+        return self.rows.num_rows(self.num_states), self.dynamics.num_actions
+
+    @property
+    def state_of_row(self) -> Int[np.ndarray, " R"]:
+        """The state that each row of a table belongs to."""
+        return np.asarray(self.rows.repeat(np.arange(self.num_states)))
 
     def cells(self, states: Any, actions: Any = None) -> tuple[Int[np.ndarray, "*n"], Int[np.ndarray, "*n"]]:
         """Row and column of states and actions in tables over them: (states, actions), unless states take several rows.
@@ -230,12 +240,12 @@ class MDP(StaysOnDevice):
         if absent.any():
             first = tuple(np.argwhere(absent)[0])
             raise ValueError(f"Action {actions[first]} is not available in state {states[first]}.")
-        return self.dynamics.cells(states, actions)
+        return self.rows.cells(states, actions)
 
     def exist(self, states: Int[np.ndarray, "*n"], actions: Int[np.ndarray, "*n"]) -> Bool[np.ndarray, "*n"]:
         """Whether each action is available in its state."""
-        if isinstance(self.dynamics, Ragged):
-            return np.asarray(actions < np.asarray(self.dynamics.layout.counts)[states])
+        if not self.rows.one_per_state:
+            return np.asarray(actions < self.num_available[states])
         return np.ones(np.shape(actions), bool) if self.mask is None else np.asarray(self.mask)[actions, states]
 
     def as_narrow(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -250,9 +260,23 @@ class MDP(StaysOnDevice):
         return self.mask.T if is_traced(self.mask) else np.asarray(self.mask).T
 
     @property
+    def num_available(self) -> Int[np.ndarray, " S"]:
+        """How many actions exist in each state."""
+        return np.asarray(self.rows.sum(np.asarray(self.available).sum(axis=1)))
+
+    @property
     def absorbing(self) -> Bool[np.ndarray, " S"]:
         """States that no available action leaves."""
-        return absorbing_states(self.dynamics, np.asarray(self.available))
+        return absorbing_states(self.dynamics, self.rows, np.asarray(self.available))
+
+    def successor_graph(self, chosen: Bool[np.ndarray, "R A"] | None = None) -> sp.csr_array:
+        """An (S, S) matrix that is positive where a chosen action, by default any available, can lead from s to s'."""
+        return successor_graph(self.dynamics, self.rows, np.asarray(self.available) if chosen is None else chosen)
+
+    def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "..."]:
+        """A table over (s, a, s'), aligned with the transitions that the dynamics store."""
+        self.require_one_row("A table over (s, a, s')")
+        return self.dynamics.align(table)
 
     def single_precision(self) -> "MDP":
         """The same problem in float32, for half the memory and about twice the speed.
@@ -273,7 +297,7 @@ class MDP(StaysOnDevice):
         Planners, occupancies and fits then run on all of them. Each device holds its share of the transitions; what is
         exchanged at each step is one number for each state. The devices must divide the number of states.
         """
-        self.refuse_ragged("spread over devices")
+        self.require_one_row("`MDP.sharded`")
         if len(mesh.axis_names) != 1:
             raise ValueError(f"`mesh` must have one axis, but has {mesh.axis_names}.")
         if self.num_states % mesh.size:
@@ -295,13 +319,13 @@ class MDP(StaysOnDevice):
             placed = jax.tree.map(lambda leaf: spread(leaf) if np.ndim(leaf) else leaf, arrays)
             return eqx.combine(placed, rest)
 
-    def refuse_ragged(self, what: str) -> None:
-        """A ValueError for what needs tables with a row for each state."""
-        if isinstance(self.dynamics, Ragged):
+    def require_one_row(self, what: str) -> None:
+        """A ValueError, in the name of what needs tables with one row for each state, if some states take several."""
+        if not self.rows.one_per_state:
             raise ValueError(
-                f"An MDP in which states take several rows of a table ({self.table_shape}, for {self.num_states} "
-                f"states with up to {self.num_actions} actions) cannot be {what}. If it is small, build it with "
-                f"`from_successors` and `available=`."
+                f"{what} needs tables with one row for each state, but in this MDP some states take several rows "
+                f"(tables have shape {self.table_shape}, for {self.num_states} states with up to {self.num_actions} "
+                f"actions). If it is small, build it with `from_successors` and `available=`."
             )
 
     def replace(self, **changes: Any) -> "MDP":
@@ -311,7 +335,7 @@ class MDP(StaysOnDevice):
             raise TypeError(f"`replace` takes discount, horizon and initial, but got {', '.join(sorted(unknown))}.")
         kept = {"initial": self.initial, "discount": self.discount, "horizon": self.horizon} | changes
         available = None if self.mask is None else self.mask.T
-        replaced = _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, **kept)
+        replaced = _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, rows=self.rows, **kept)
         return dataclasses.replace(replaced, initial=self.as_narrow(replaced.initial), labels=self.labels)
 
     def labelled(
@@ -348,15 +372,20 @@ def _dense(transitions: Any) -> Dense:
     return Dense(jnp.swapaxes(jnp.asarray(transitions), 0, 1))
 
 
-def _sparse(successors: Any, probs: Any, available: Any) -> Successors | Deterministic:
+def _sparse(
+    successors: Any, probs: Any, available: Any, state_of_row: Int[np.ndarray, " R"] | None = None
+) -> Successors | Deterministic:
     if is_traced(successors, probs, available):
         return Successors(Links(jnp.asarray(successors, jnp.int32).T), jnp.asarray(probs).T)
+    state_of_row = np.arange(len(successors)) if state_of_row is None else state_of_row
+    num_states = int(state_of_row.max()) + 1
     if probs.shape[-1] == 1:
-        return Deterministic(Links.of(successors.T, np.ones(successors.T.shape, bool)))
+        # What does not exist leads back to its row, which may not be the first of its state.
+        return Deterministic(Links.of(state_of_row[successors].T, np.ones(successors.T.shape, bool), num_states))
     successors, probs = shared_successors(successors, probs, available) or (successors, probs)
     shared = successors.shape[1] < probs.shape[1]
     present = (probs > 0).any(axis=1, keepdims=True) if shared else probs > 0
-    return Successors(Links.of(successors.T, present.T), jnp.asarray(probs.T))
+    return Successors(Links.of(state_of_row[successors].T, present.T, num_states), jnp.asarray(probs.T))
 
 
 def _assembled(
@@ -367,6 +396,7 @@ def _assembled(
     discount: Any,
     horizon: Any,
     available: Any,
+    rows: AbstractRows = ONE_ROW,
 ) -> MDP:
     """Check what all constructors share, then put the parts together."""
     with scope(arrays, initial, discount, available):
@@ -376,11 +406,11 @@ def _assembled(
         discount, horizon = checks.discount(discount), checks.horizon(horizon)
         terminal = None
         if horizon is None and not is_traced(discount) and discount == 1 and not is_traced(dynamics, available):
-            everywhere = np.ones((dynamics.num_rows, dynamics.width), bool)
+            everywhere = np.ones((rows.num_rows(dynamics.num_states), dynamics.num_actions), bool)
             exists = everywhere if available is None else np.asarray(available)
-            terminal = jnp.asarray(undiscounted_end(dynamics, exists))
+            terminal = jnp.asarray(undiscounted_end(dynamics, rows, exists))
         mask = None if available is None else jnp.asarray(available).T
-        return MDP(dynamics, initial, discount, mask, terminal, horizon)
+        return MDP(dynamics, initial, discount, mask, terminal, rows, horizon)
 
 
 def _checked_available(available: Any, shape: tuple[int, int]) -> Any:

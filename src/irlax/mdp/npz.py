@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 
 from irlax import checks, storage
-from irlax.mdp.dense import Dense
 from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.labels import num_cells
 from irlax.mdp.mdp import MDP
-from irlax.mdp.moves import Moves
-from irlax.mdp.ragged import Ragged
-from irlax.mdp.sparse import Deterministic, Successors
 from irlax.precision import is_traced
 from irlax.typing import Shaped
 from irlax.user_warnings import warn_user
@@ -45,7 +41,7 @@ def save_mdp(path: str | os.PathLike[str], mdp: MDP) -> None:
         "initial": mdp.initial,
         "discount": float(mdp.discount),
         "horizon": -1 if mdp.horizon is None else mdp.horizon,
-        "available": None if mdp.mask is None or isinstance(mdp.dynamics, Ragged) else mdp.mask.T,
+        "available": None if mdp.mask is None or not mdp.rows.one_per_state else mdp.mask.T,
     }
     arrays |= {array: getattr(mdp.labels, name) for name, array in _LABELS.items()}
     storage.save_arrays(path, arrays)
@@ -92,29 +88,25 @@ def load_mdp(path: str | os.PathLike[str]) -> MDP:
 
 def _dynamics(mdp: MDP) -> dict[str, Any]:
     """The arrays of the dynamics, state-major as the constructors take them."""
-    dynamics = mdp.dynamics
-    if isinstance(dynamics, Moves):
-        dynamics = dynamics.listed
-    if isinstance(dynamics, Ragged):
-        cells = np.nonzero(np.asarray(mdp.available))
-        states, numbers = dynamics.listed(*cells)
-        order = np.lexsort((numbers, states))
-        found = {"states": states} | {name: array[cells] for name, array in _stored(dynamics.rows).items()}
-        # Padding, which has probability 0, may point at a row that is no state's first.
-        beyond = found["successors"] >= mdp.num_states
-        found["successors"] = np.where(beyond, states[:, None], found["successors"])
-        return {name: array[order] for name, array in found.items()}
-    return _stored(dynamics)
+    stored = _stored(mdp.dynamics)
+    if mdp.rows.one_per_state:
+        return stored
+    cells = np.nonzero(np.asarray(mdp.available))
+    states, actions = mdp.rows.states_and_actions(*cells)
+    order = np.lexsort((actions, states))
+    listed = {"states": states} | {name: array[cells] for name, array in stored.items()}
+    return {name: array[order] for name, array in listed.items()}
 
 
 def _stored(dynamics: AbstractDynamics) -> dict[str, Any]:
-    if isinstance(dynamics, Dense):
-        return {"transitions": np.asarray(dynamics.probs).swapaxes(0, 1)}
-    if isinstance(dynamics, Deterministic):
-        return {"successors": np.asarray(dynamics.successor).T[..., None]}
-    if isinstance(dynamics, Successors):
-        return {"successors": np.asarray(dynamics.successors).T, "probs": np.asarray(dynamics.probs).T}
-    raise TypeError(f"No file format is known for dynamics of type {type(dynamics).__name__}.")
+    """The transitions with a row for each row of a table; without `probs` where each action has one next state."""
+    links, probs = dynamics.transitions()
+    if links is None:
+        return {"transitions": np.asarray(probs).swapaxes(0, 1)}
+    successors = np.broadcast_to(np.asarray(links.successors), dynamics.aligned_shape).T
+    if successors.shape[-1] == 1:
+        return {"successors": successors}
+    return {"successors": successors, "probs": np.broadcast_to(np.asarray(probs), dynamics.aligned_shape).T}
 
 
 def _check_keys(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -82,7 +82,7 @@ def plan_with(
     """Backward induction over a finite horizon, a certified fixed point over an infinite one.
 
     With `low_memory` a finite horizon keeps about √T values of each state instead of T; a pass forward over time
-    then computes them once more, a stretch of √T at a time. `start` is a guess at the fixed point.
+    then computes them once more, a segment of √T at a time. `start` is a guess at the fixed point.
     """
     horizon = backup.mdp.horizon
     if horizon is None:
@@ -98,22 +98,24 @@ def backward_induction(backup: AbstractBackup, stride: int = 1) -> Float[Array, 
     """V_t = T V_{t+1} for t = T−1..0, with V_T = 0; kept are t = 0, stride, 2·stride, ..."""
     assert backup.mdp.horizon is not None
 
-    def stretch(end, start):
-        value = values_in_stretch(backup, start, stride, end)[0]
+    def segment(end, start):
+        value = values_in_segment(backup, start, stride, end)[0]
         return value, value
 
     starts = jnp.arange(0, backup.mdp.horizon, stride)
-    return jax.lax.scan(stretch, backup.nothing, starts, reverse=True)[1]
+    return jax.lax.scan(segment, backup.final_value, starts, reverse=True)[1]
 
 
 @jax.jit
 def policies_backward(backup: SoftBackup) -> tuple[Float[Array, " S"], Float[Array, "T A R"]]:
     """V_0, and every π_t: T·A·S numbers, where there is room for them."""
     assert backup.mdp.horizon is not None
-    return jax.lax.scan(lambda value, _: backup.choose(value), backup.nothing, length=backup.mdp.horizon, reverse=True)
+    return jax.lax.scan(
+        lambda value, _: backup.choose(value), backup.final_value, length=backup.mdp.horizon, reverse=True
+    )
 
 
-def values_in_stretch(
+def values_in_segment(
     backup: AbstractBackup, start: Int[Array, ""], stride: int, end_value: Float[Array, " S"]
 ) -> Float[Array, "stride S"]:
     """V_t for t = start..start+stride−1, given the value at the next; zero after the last decision."""
@@ -137,8 +139,8 @@ def _recomputed(plan: Plan) -> Float[Array, "T S"]:
     kept = jnp.asarray(plan.kept)
     ends = jnp.concatenate([kept[1:], jnp.zeros_like(kept[:1])])
     starts = jnp.arange(len(kept)) * plan.stride
-    stretch = functools.partial(values_in_stretch, plan.backup)
-    pieces = jax.lax.map(lambda at: stretch(at[0], plan.stride, at[1]), (starts, ends))
+    segment = functools.partial(values_in_segment, plan.backup)
+    pieces = jax.lax.map(lambda at: segment(at[0], plan.stride, at[1]), (starts, ends))
     return pieces.reshape(-1, kept.shape[-1])[: plan.mdp.horizon]
 
 
@@ -169,10 +171,10 @@ def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
     """E[r(s,a,S') | s,a], action-major, from a reward over s, (s,a) or (s,a,s')."""
     reward = checked_reward(mdp, reward)
     if reward.ndim == 3:
-        return mdp.dynamics.mean(mdp.dynamics.align(reward))
+        return mdp.dynamics.mean(mdp.align(reward))
     # Transposed on the host where it can be: by JAX, on its first use, that takes time to compile.
     reward = jnp.asarray(reward.T)
-    return jnp.broadcast_to(mdp.dynamics.spread(reward) if reward.ndim == 1 else reward, mdp.table_shape[::-1])
+    return jnp.broadcast_to(mdp.rows.repeat(reward) if reward.ndim == 1 else reward, mdp.table_shape[::-1])
 
 
 def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:

@@ -9,7 +9,7 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP, AbstractDynamics
+from irlax.mdp import MDP
 from irlax.precision import scope
 from irlax.registry import stored
 from irlax.rewards.linear import PlainUnfolded
@@ -125,20 +125,20 @@ class NeuralReward(AbstractReward):
                 f"{len(self.observations)}."
             )
         if self.over != "s":
-            mdp.refuse_ragged("paired with a network that has an output for each action")
+            mdp.require_one_row("A network with an output for each action")
         if self.over != "s" and self.num_actions != mdp.num_actions:
             raise ValueError(f"`num_actions` must be {mdp.num_actions} in this MDP, but is {self.num_actions}.")
         return self
 
     def fold(self, mdp: MDP) -> "FoldedNeural":
         static = eqx.filter(self.network, eqx.is_inexact_array, inverse=True)
-        return FoldedNeural(static, self.observations, mdp.dynamics, self.over)
+        return FoldedNeural(static, self.observations, mdp, self.over)
 
     def unfold(self, mdp: MDP) -> "UnfoldedNeural | PlainUnfolded":
         if self.over != "sas":
             return PlainUnfolded(self.fold(mdp))
         static = eqx.filter(self.network, eqx.is_inexact_array, inverse=True)
-        return UnfoldedNeural(static, self.observations, mdp.dynamics)
+        return UnfoldedNeural(static, self.observations, mdp)
 
     def parameter_names(self) -> list[str]:
         return [f"w{k}" for k in range(self.num_parameters)]
@@ -195,7 +195,7 @@ class FoldedNeural(AbstractFolded):
 
     static: Network
     observations: Float[Array, "S ..."]
-    dynamics: AbstractDynamics
+    mdp: MDP
     over: Over = eqx.field(static=True)
 
     @property
@@ -204,13 +204,13 @@ class FoldedNeural(AbstractFolded):
 
     def __call__(self, parameters: Any) -> Float[Array, "A R"]:
         if self.over == "sas":
-            _, ahead = UnfoldedNeural(self.static, self.observations, self.dynamics)(parameters)
-            return self.dynamics.mean(ahead)
+            _, aligned = UnfoldedNeural(self.static, self.observations, self.mdp)(parameters)
+            return self.mdp.dynamics.mean(aligned)
         network = eqx.combine(parameters, self.static)
         reward = jax.vmap(network)(self.observations).T
         if self.over == "s":
-            reward = self.dynamics.spread(reward[0])
-        return jnp.broadcast_to(reward, (self.dynamics.width, self.dynamics.num_rows))
+            reward = self.mdp.rows.repeat(reward[0])
+        return jnp.broadcast_to(reward, self.mdp.table_shape[::-1])
 
 
 class UnfoldedNeural(AbstractUnfolded):
@@ -218,11 +218,11 @@ class UnfoldedNeural(AbstractUnfolded):
 
     static: Network
     observations: Float[Array, "S ..."]
-    dynamics: AbstractDynamics
+    mdp: MDP
 
     def __call__(self, parameters: Any) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         network = eqx.combine(parameters, self.static)
         pairs = jax.vmap(lambda now: jax.vmap(lambda after: network(now, after))(self.observations))
         by_pair = pairs(self.observations)
-        nothing = jnp.zeros((self.dynamics.num_actions, self.dynamics.num_states))
-        return nothing, self.dynamics.align(jnp.swapaxes(by_pair, 1, 2))
+        nothing = jnp.zeros(self.mdp.table_shape[::-1])
+        return nothing, self.mdp.align(jnp.swapaxes(by_pair, 1, 2))

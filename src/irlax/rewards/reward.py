@@ -86,7 +86,7 @@ class AbstractReward(eqx.Module):
     @exact
     def by_transition(self, mdp: MDP) -> Float[Array, "S A S"]:
         """r(s,a,s') at the current parameters, for small problems."""
-        mdp.refuse_ragged("given a table over (s, a, s')")
+        mdp.require_one_row("A table over (s, a, s')")
         bound = self.bind(mdp)
         # With every transition stored, the aligned layout is the table itself.
         everywhere = Dense(jnp.ones((mdp.num_actions, mdp.num_states, mdp.num_states)))

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP, AbstractDynamics
+from irlax.mdp import MDP
 from irlax.precision import is_traced
 from irlax.registry import stored
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
@@ -54,10 +54,10 @@ class ShapedReward(AbstractReward):
         return type(self)(self.base.bind(mdp), self.potential, self.discount)
 
     def fold(self, mdp: MDP) -> "FoldedShaped":
-        return FoldedShaped(self.base.fold(mdp), mdp.dynamics, self.discount)
+        return FoldedShaped(self.base.fold(mdp), mdp, self.discount)
 
     def unfold(self, mdp: MDP) -> "UnfoldedShaped":
-        return UnfoldedShaped(self.base.unfold(mdp), mdp.dynamics, self.discount)
+        return UnfoldedShaped(self.base.unfold(mdp), mdp, self.discount)
 
     @property
     def is_linear(self) -> bool:
@@ -74,13 +74,13 @@ class FoldedShaped(AbstractFolded):
     """E[r + γΦ(S') − Φ(s)]."""
 
     base: AbstractFolded
-    dynamics: AbstractDynamics
+    mdp: MDP
     discount: Scalar
 
     def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> Float[Array, "A R"]:
         base, potential = parameters
         potential = jnp.asarray(potential)
-        gained = self.discount * self.dynamics.backward(potential) - self.dynamics.spread(potential)
+        gained = self.discount * self.mdp.dynamics.backward(potential) - self.mdp.rows.repeat(potential)
         return self.base(base) + gained
 
 
@@ -88,12 +88,12 @@ class UnfoldedShaped(AbstractUnfolded):
     """r(s,a,s') + γΦ(s') − Φ(s), aligned."""
 
     base: AbstractUnfolded
-    dynamics: AbstractDynamics
+    mdp: MDP
     discount: Scalar
 
     def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         base, potential = parameters
         potential = jnp.asarray(potential)
-        plain, ahead = self.base(base)
-        gained = self.discount * self.dynamics.ahead(potential)
-        return plain - self.dynamics.spread(potential), gained if ahead is None else ahead + gained
+        plain, by_next = self.base(base)
+        gained = self.discount * self.mdp.dynamics.next_values(potential)
+        return plain - self.mdp.rows.repeat(potential), gained if by_next is None else by_next + gained

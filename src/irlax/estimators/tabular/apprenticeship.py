@@ -20,7 +20,7 @@ from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.iteration import NEXT, AbstractIteration, Callback, History, Iterate, Session, Watch
 from irlax.mdp import MDP
 from irlax.planning import Plan, hard_plan, occupancy
-from irlax.planning.endless import with_ends
+from irlax.planning.improper import improper_as_terminal
 from irlax.planning.occupancy import visits_of
 from irlax.precision import scope
 from irlax.registry import stored
@@ -98,7 +98,7 @@ class ApprenticeshipIRL(AbstractTabularIRL):
         started = time.perf_counter()
         if not isinstance(mdp, MDP):
             raise TypeError(f"Apprenticeship learning takes one MDP, but `mdp` is a {type(mdp).__name__}.")
-        mdp.refuse_ragged("used by ApprenticeshipIRL")
+        mdp.require_one_row("ApprenticeshipIRL")
         if held_out is not None and not isinstance(held_out, Demonstrations):
             raise TypeError(f"`held_out` must be Demonstrations, but is a {type(held_out).__name__}.")
         with scope():
@@ -163,7 +163,7 @@ class Features(eqx.Module):
 
     def of_plan(self, plan: Plan) -> Float[np.ndarray, " K"]:
         """The feature expectations of a plan's policy."""
-        return self.of(visits_of(with_ends(self.mdp, plan), plan))
+        return self.of(visits_of(improper_as_terminal(self.mdp, plan), plan))
 
     def plan(self, direction: Float[np.ndarray, " K"]) -> Plan:
         """The best policy for the reward w · φ."""
@@ -173,7 +173,7 @@ class Features(eqx.Module):
         try:
             plan = hard_plan(self.mdp, reward)
             # Going round in circles for nothing may be best, but such a policy has no features.
-            with_ends(self.mdp, plan)
+            improper_as_terminal(self.mdp, plan)
             return plan
         except ValueError:
             raise ValueError(

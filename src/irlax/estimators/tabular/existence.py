@@ -233,7 +233,7 @@ def _separated(search: Search) -> Float[np.ndarray, " K"] | None:
         assert isinstance(objective, Likelihood)
         mdp, options = objective.mdp, Options.of(objective.mdp, path=False)
         seen = _observed(objective)
-        owner = np.asarray(mdp.dynamics.spread(np.arange(mdp.num_states)))
+        owner = mdp.state_of_row
         starts = np.zeros((len(seen), mdp.num_states))
         time, row = np.nonzero(seen.any(axis=-1))
         starts[time, owner[row]] = 1.0

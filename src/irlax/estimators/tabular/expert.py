@@ -122,7 +122,7 @@ class Expert(eqx.Module):
         demos = self._whole_episodes()
         shape = self.mdp.table_shape[::-1]
         weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
-        rows, columns = self.mdp.dynamics.cells(demos.tabular_states, demos.actions)
+        rows, columns = self.mdp.rows.cells(demos.tabular_states, demos.actions)
         flat = np.bincount(columns * shape[1] + rows, weights=weight, minlength=shape[0] * shape[1])
         total = flat.reshape(shape) + self._after_the_end(demos)
         mean = total / demos.weights.sum()
@@ -218,9 +218,8 @@ class Expert(eqx.Module):
         else:
             remaining = (discount**lengths - discount**mdp.horizon) / (1 - discount)
         mass = np.bincount(final, weights=remaining * demos.weights[ended], minlength=mdp.num_states)
-        available, dynamics = np.asarray(mdp.available), mdp.dynamics
-        with scope():
-            share = np.asarray(dynamics.spread(mass / dynamics.added(available.sum(axis=1))))
+        available = np.asarray(mdp.available)
+        share = (mass / mdp.num_available)[mdp.state_of_row]
         return (share[:, None] * available).T
 
     def _final_states(self, demos: Demonstrations, ended: np.ndarray) -> np.ndarray:
@@ -235,7 +234,7 @@ class Expert(eqx.Module):
             final = np.full(len(ended), np.argmax(absorbing))
             with scope():
                 arrives = np.asarray(self.mdp.dynamics.backward(jnp.asarray(absorbing, float)))
-            wrong = arrives.T[self.mdp.dynamics.cells(demos.tabular_states[last], demos.actions[last])] <= 0
+            wrong = arrives.T[self.mdp.rows.cells(demos.tabular_states[last], demos.actions[last])] <= 0
         else:
             raise ValueError(
                 f"Terminated episodes are followed by an absorbing state for ever, but the MDP has {absorbing.sum()} "
@@ -262,7 +261,7 @@ class Expert(eqx.Module):
         with scope():
             probe = jnp.asarray(np.random.default_rng(0).normal(size=reward.num_parameters))
             paid = np.asarray(reward.fold(self.mdp)(Flattening.of(reward.parameters).unflatten(probe)))
-            owner = np.asarray(self.mdp.dynamics.spread(np.arange(self.mdp.num_states)))
+            owner = self.mdp.state_of_row
         exists = np.asarray(self.mdp.available)
         apart = []
         for state in ends:
@@ -285,7 +284,7 @@ class Expert(eqx.Module):
             if discounted:
                 weight = weight * float(mdp.discount) ** demos.times
             time = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
-            return grouped(mdp, time, *mdp.dynamics.cells(demos.tabular_states, demos.actions), weight)
+            return grouped(mdp, time, *mdp.rows.cells(demos.tabular_states, demos.actions), weight)
         joint = self.given_occupancy
         assert joint is not None
         if mdp.horizon is not None and joint.ndim == 2:

@@ -112,7 +112,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool) -> FullL
     if len(fit.experts) > 1 or fit.l2:
         raise ValueError("The full likelihood is for fits to one MDP without a penalty, l2 = 0.")
     expert = next(iter(fit.experts))
-    expert.mdp.refuse_ragged("used by `full_likelihood`")
+    expert.mdp.require_one_row("`full_likelihood`")
     demos = expert.demos
     assert demos is not None
     weight = np.repeat(demos.weights, demos.lengths)

@@ -101,16 +101,16 @@ def _observed_transitions(expert: Expert, visits: Any) -> Any:
     """Discounted visits to each transition, aligned: the data's own where there are data, else the dynamics'."""
     dynamics = expert.mdp.dynamics
     if expert.demos is None:
-        return dynamics.over_next(visits) * dynamics.aligned_probs()
+        return dynamics.for_all_next(visits) * dynamics.transitions().probs
     states, actions, after, weight = expert.transitions()
     table = jnp.zeros((expert.mdp.num_states, expert.mdp.num_actions, expert.mdp.num_states))
-    seen = dynamics.align(table.at[states, actions, after].add(weight))
+    seen = expert.mdp.align(table.at[states, actions, after].add(weight))
     # A successor that is listed twice has its share of what was seen in either place; padding has none.
-    probs, of_both = dynamics.aligned_probs(), dynamics.align(jnp.asarray(dynamics.to_dense()))
+    probs, of_both = dynamics.transitions().probs, dynamics.align(jnp.asarray(dynamics.to_dense()))
     seen = jnp.where(probs > 0, seen * probs / jnp.where(of_both > 0, of_both, 1), 0)
     # After a terminated episode, and in the unobserved tail of a truncated one, transitions follow the dynamics.
     rest = visits - _by_action(expert, states, actions, weight)
-    return seen + dynamics.over_next(rest) * dynamics.aligned_probs()
+    return seen + dynamics.for_all_next(rest) * probs
 
 
 def _by_action(expert: Expert, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Any:

@@ -154,7 +154,7 @@ class Acting(NamedTuple):
 
 def _acting(mixture: Mixture, problem: Problem, x: Float[np.ndarray, " P"], individuals: float) -> Acting:
     seen, mdp = mixture.likelihood, mixture.likelihood.mdp
-    owner = np.asarray(mdp.dynamics.spread(np.arange(mdp.num_states)))
+    owner = mdp.state_of_row
     posterior = softmax(np.asarray(joint_at(mixture, problem, jnp.asarray(x))), axis=1)
     shape = (mixture.num_types, seen.states.shape[0], mdp.num_states)
     visits = np.zeros(shape)

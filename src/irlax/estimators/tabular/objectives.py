@@ -118,7 +118,7 @@ class Likelihood(AbstractPlanned):
             states, actions = observed
             return backup.value(q), backup.log_policy(q)[actions, states]
 
-        return jax.lax.scan(step, backup.nothing, (self.states, self.actions), reverse=True)[1], None
+        return jax.lax.scan(step, backup.final_value, (self.states, self.actions), reverse=True)[1], None
 
 
 class PathMatching(AbstractPlanned):

@@ -71,6 +71,6 @@ def _null(fit: "TabularFit") -> tuple[float, str]:
     total = 0.0
     for expert in fit.experts:
         assert expert.demos is not None
-        exist = np.asarray(expert.mdp.dynamics.added(expert.mdp.available.sum(axis=1)))[expert.demos.tabular_states]
+        exist = expert.mdp.num_available[expert.demos.tabular_states]
         total -= float(np.repeat(expert.demos.weights, expert.demos.lengths) @ np.log(exist))
     return total, "equal chances"

@@ -52,7 +52,7 @@ class Scene(eqx.Module):
     ) -> "Scene":
         """A demonstrator beside a model of it: the plan of a reward, or a policy of another origin."""
         mdp = expert.mdp
-        mdp.refuse_ragged("drawn in a report")
+        mdp.require_one_row("A report")
         model = np.asarray(visits(mdp, plan if given_policy is None else given_policy))
         observed, whole = _observed(expert)
         grid, labels = Grid.of(mdp), mdp.labels

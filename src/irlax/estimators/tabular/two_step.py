@@ -116,7 +116,7 @@ class TwoStepIRL(AbstractTabularIRL):
             rewards, experts = pair_up(mdp, reward, demos, None, self.start)
             _refuse_unless_linear(rewards, experts)
             for expert in experts:
-                expert.mdp.refuse_ragged("used by TwoStepIRL")
+                expert.mdp.require_one_row("TwoStepIRL")
             given = [choice_probabilities] if isinstance(mdp, MDP) else choice_probabilities
             policies = self._first_step(experts, None if choice_probabilities is None else given)
             objectives, _ = MCEIRL(objective="likelihood").objectives(rewards, experts)

@@ -1,9 +1,9 @@
-"""Going round in circles in an undiscounted problem without a horizon: where it costs nothing, and where it pays.
+"""Cycles in an undiscounted problem without a horizon: those of zero reward, and those that do not lose.
 
-A set of states that some of its actions keep to, and lead all around in, is an end component (de Alfaro 1997). In one
-whose rewards are all zero one can stay for ever for nothing, and go from each of its states to any other for nothing:
-all of them are worth the same, and not less than 0. So it is made one state, with all actions that leave it and one
-more that ends. In what is left circles must lose, or there is no best policy.
+A set of states is an end component (de Alfaro 1997) if some of its actions never leave it and lead from each of its
+states to every other. In one whose rewards are all zero an agent can stay for ever at no cost, and go from each of its
+states to any other at no cost: all of them have the same value, which is at least 0. So it is merged into one state,
+with all actions that leave it and one more that ends. In what is left each cycle must lose, or there is no best policy.
 """
 
 from typing import NamedTuple
@@ -13,19 +13,19 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from irlax import checks
-from irlax.mdp import MDP, Ragged
+from irlax.mdp import MDP
 from irlax.planning.backup import TIE_ROUNDING, HardBackup
 from irlax.planning.chain import DENSE_LIMIT
-from irlax.planning.endless import is_nothing
 from irlax.planning.fixed_point import fixed_point
+from irlax.planning.improper import is_zero
 from irlax.typing import Bool, Float, Int
 
-#: In an MDP with this discount circles that do not lose are worth going round in, or nearly.
+#: In an MDP with this discount, cycles that do not lose at γ = 1 are optimal, or nearly.
 NEARLY_ONE = 1 - 1e-6
 
 
 class Actions(NamedTuple):
-    """All actions before the end, listed."""
+    """All actions outside of terminal states, listed."""
 
     states: Int[np.ndarray, " n"]
     rewards: Float[np.ndarray, " n"]
@@ -36,12 +36,9 @@ class Actions(NamedTuple):
     @classmethod
     def of(cls, backup: HardBackup) -> "Actions":
         """The actions that exist, by column and row of a table."""
-        mdp, dynamics = backup.mdp, backup.mdp.dynamics
-        rows = dynamics.rows if isinstance(dynamics, Ragged) else dynamics
-        owner = np.asarray(dynamics.spread(np.arange(mdp.num_states)))
-        goes_on = ~np.asarray(mdp.terminal, bool)[owner]
-        exists = np.asarray(mdp.available).T & goes_on
-        leads = sp.csr_array(sp.vstack(rows.to_scipy(), format="csr"))[exists.ravel(), : mdp.num_states]
+        mdp, owner = backup.mdp, backup.mdp.state_of_row
+        exists = np.asarray(mdp.available).T & ~np.asarray(mdp.terminal, bool)[owner]
+        leads = sp.csr_array(sp.vstack(mdp.dynamics.to_scipy(), format="csr"))[exists.ravel()]
         leads.eliminate_zeros()
         return cls(
             np.broadcast_to(owner, exists.shape)[exists], np.asarray(backup.reward)[exists], leads, mdp.num_states
@@ -62,25 +59,28 @@ class Actions(NamedTuple):
             inside[action[leaving]] = False
 
 
-def without_free_circles(backup: HardBackup) -> tuple[HardBackup, Int[np.ndarray, " S"]]:
-    """The same problem with each free circle as one state, which may end; and in which of its states each state is."""
+def merge_free_cycles(backup: HardBackup) -> tuple[HardBackup, Int[np.ndarray, " S"]]:
+    """The same problem with each end component of zero reward as one state, which may end; and the new state of each.
+
+    If there is none, the backup itself.
+    """
     actions = Actions.of(backup)
-    place, inside = actions.end_components(is_nothing(actions.rewards))
+    new_state, inside = actions.end_components(is_zero(actions.rewards))
     if not inside.any():
         return backup, np.arange(backup.mdp.num_states)
-    return _collapsed(backup.mdp, actions, place, inside), place
+    return _merged(backup.mdp, actions, new_state, inside), new_state
 
 
-def _collapsed(mdp: MDP, actions: Actions, place: Int[np.ndarray, " S"], inside: Bool[np.ndarray, " n"]) -> HardBackup:
-    ends = place[np.asarray(mdp.terminal)]
-    free = np.unique(place[actions.states[inside]])
-    leads, states = actions.leads[~inside], place[actions.states[~inside]]
+def _merged(mdp: MDP, actions: Actions, new_state: Int[np.ndarray, " S"], inside: Bool[np.ndarray, " n"]) -> HardBackup:
+    ends = new_state[np.asarray(mdp.terminal)]
+    free = np.unique(new_state[actions.states[inside]])
+    leads, states = actions.leads[~inside], new_state[actions.states[~inside]]
     width = max(int(np.diff(leads.indptr).max(initial=1)), 1)
     successors, probs = np.zeros((2, len(states), width))
     row = np.repeat(np.arange(len(states)), np.diff(leads.indptr))
     column = np.arange(leads.nnz) - leads.indptr[row]
-    successors[row, column], probs[row, column] = place[leads.indices], leads.data
-    # The ends, and the end that follows on a free circle.
+    successors[row, column], probs[row, column] = new_state[leads.indices], leads.data
+    # Terminal states stay where they are; a merged state may go to the first of them.
     for_certain = np.concatenate([ends, np.full(len(free), ends[0])])
     more = np.zeros((2, len(for_certain), width))
     more[0, :, 0], more[1, :, 0] = for_certain, 1
@@ -89,7 +89,7 @@ def _collapsed(mdp: MDP, actions: Actions, place: Int[np.ndarray, " S"], inside:
     smaller = MDP.from_actions(
         states,
         np.concatenate([successors, more[0]]).astype(int),
-        np.bincount(place, weights=np.asarray(mdp.initial)),
+        np.bincount(new_state, weights=np.asarray(mdp.initial)),
         discount=1,
         probs=np.concatenate([probs, more[1]]),
     )
@@ -99,24 +99,23 @@ def _collapsed(mdp: MDP, actions: Actions, place: Int[np.ndarray, " S"], inside:
     return HardBackup(smaller.single_precision() if narrow else smaller, table.T)
 
 
-def refuse_circles(backup: HardBackup, place: Int[np.ndarray, " S"], value: Float[np.ndarray, " C"]) -> None:
-    """A ValueError if `value`, which solves the problem, does not lose by going round in some circle."""
+def refuse_cycles(backup: HardBackup, new_state: Int[np.ndarray, " S"], value: Float[np.ndarray, " C"]) -> None:
+    """A ValueError if some cycle does not lose, given `value`, which solves the problem."""
     found = _tied(Actions.of(backup), value, 0.0)
     if found.any():
-        raise ValueError(_no_best_policy(found[place]))
+        raise ValueError(_no_best_policy(found[new_state]))
 
 
-def why_unbounded(backup: HardBackup, place: Int[np.ndarray, " S"]) -> str:
+def unbounded_message(backup: HardBackup, new_state: Int[np.ndarray, " S"]) -> str:
     """The error message of a problem without a solution."""
-    return _no_best_policy(_worthwhile(backup, Actions.of(backup))[place])
+    return _no_best_policy(_in_cycles_that_do_not_lose(backup, Actions.of(backup))[new_state])
 
 
 def _no_best_policy(states: Bool[np.ndarray, " S"]) -> str:
     where = f" through states {checks.places(states)}" if states.any() else ""
     return (
-        f"There is no best policy: at discount = 1 with no horizon, going round in circles{where} earns what it costs, "
-        f"or more, so that the total reward has no limit or grows without bound. Lower the rewards, give a horizon, or "
-        f"discount."
+        f"There is no best policy: at discount = 1 with no horizon, a cycle{where} earns what it costs, or more, so "
+        f"that the total reward has no limit or grows without bound. Lower the rewards, give a horizon, or discount."
     )
 
 
@@ -128,12 +127,12 @@ def _tied(actions: Actions, value: Float[np.ndarray, " C"], slack: float, discou
     return np.isin(np.arange(len(value)), actions.states[inside])
 
 
-def _worthwhile(backup: HardBackup, actions: Actions) -> np.ndarray:
-    """The states of circles that do not lose, by a look at the same problem with a discount near 1."""
+def _in_cycles_that_do_not_lose(backup: HardBackup, actions: Actions) -> np.ndarray:
+    """The states of cycles that do not lose, found in the same problem with a discount near 1; none if it is large."""
     if backup.mdp.num_states > DENSE_LIMIT:
         return np.zeros(backup.mdp.num_states, bool)
     near = HardBackup(backup.mdp.replace(discount=NEARLY_ONE), backup.reward)
     value = np.asarray(fixed_point(near, 1e-4, "newton").value)
-    paying = _tied(actions, value, 0.0, NEARLY_ONE)
-    # With a discount a circle that earns what it costs loses a little, unless what it earns comes first.
-    return paying if paying.any() else _tied(actions, value, 10 * (1 - NEARLY_ONE) * np.abs(value).max(), NEARLY_ONE)
+    found = _tied(actions, value, 0.0, NEARLY_ONE)
+    # With a discount a cycle that earns what it costs loses a little, unless what it earns comes first.
+    return found if found.any() else _tied(actions, value, 10 * (1 - NEARLY_ONE) * np.abs(value).max(), NEARLY_ONE)

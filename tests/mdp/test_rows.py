@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import irlax as ix
+from irlax.envs.tabular import Tabular
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.scene import Scene
-from irlax.mdp import Deterministic, Ragged, Successors
+from irlax.mdp import Deterministic, OneRow, SeveralRows, Successors
 from irlax.planning.chain import DENSE_LIMIT
 
 S, HUBS = 60, {7: 41, 8: 23, 59: 100}
@@ -108,8 +109,9 @@ def pair(request):
 
 def test_tables_take_little_more_room_than_there_are_actions(pair):
     dynamics = pair.ragged.dynamics
-    assert isinstance(dynamics, Ragged)
-    assert isinstance(dynamics.rows, Deterministic if dynamics.rows.aligned_probs().shape[0] == 1 else Successors)
+    assert isinstance(pair.ragged.rows, SeveralRows) and isinstance(pair.padded.rows, OneRow)
+    assert isinstance(dynamics, Deterministic if dynamics.aligned_shape[0] == 1 else Successors)
+    assert dynamics.num_states == S and dynamics.num_actions == pair.ragged.table_shape[1]
     assert np.prod(pair.ragged.table_shape) < 1.5 * len(pair.states) < 0.1 * S * pair.ragged.num_actions
     assert pair.ragged.num_states == S and pair.ragged.num_actions == 100
     rows, columns = pair.ragged.cells(pair.states, pair.numbers)
@@ -124,12 +126,20 @@ def test_dynamics(pair):
     close(pair.unrolled(pair.ragged.dynamics.expect(value)), expected)
     close(pair.ragged.dynamics.push(pair.rolled(mass)), pair.padded.dynamics.push(mass))
     matrices = np.asarray(pair.padded.dynamics.to_dense()) * np.asarray(pair.padded.available)[..., None]
-    close(pair.ragged.dynamics.to_dense(), matrices)
+    close(
+        pair.ragged.dynamics.to_dense()[pair.ragged.cells(pair.states, pair.numbers)],
+        matrices[pair.states, pair.numbers],
+    )
+    graph = (matrices.sum(axis=1) > 0).astype(float)
+    np.testing.assert_array_equal(pair.ragged.successor_graph().toarray() > 0, graph > 0)
+    np.testing.assert_array_equal(pair.ragged.num_available, pair.counts)
     with jax.enable_x64(True):
         policy = mass / mass.sum(axis=1, keepdims=True)
         chain = np.einsum("sa,sat->st", policy, matrices)
-        close(pair.ragged.dynamics.matrix(jnp.asarray(pair.rolled(policy).T)), chain)
-        likely = pair.ragged.dynamics.probability(pair.states, pair.numbers, np.full(len(pair.states), 5))
+        of_rows = pair.ragged.dynamics.matrix(jnp.asarray(pair.rolled(policy).T))
+        close(pair.ragged.rows.sum(of_rows), chain)
+        cells = pair.ragged.cells(pair.states, pair.numbers)
+        likely = pair.ragged.dynamics.probability(*cells, np.full(len(pair.states), 5))
     close(likely, matrices[pair.states, pair.numbers, 5])
     np.testing.assert_array_equal(pair.ragged.absorbing, pair.padded.absorbing)
 
@@ -163,6 +173,16 @@ def test_plans_and_where_they_lead(kind, plan, over):
         close(pair.unrolled(believed), ix.believed_occupancy(pair.padded, padded), 1e-7)
 
 
+def test_entropies_and_the_long_run():
+    for kind in ("finite", "endless"):
+        pair = Pair(**KINDS[kind])
+        mine, theirs = pair.reward()
+        plans = ix.soft_plan(pair.ragged, mine), ix.soft_plan(pair.padded, theirs)
+        for entropy in (ix.transition_entropy, ix.conditional_entropy):
+            close(entropy(pair.ragged, plans[0]), entropy(pair.padded, plans[1]), 1e-8)
+    close(pair.unrolled(ix.long_run(pair.ragged, plans[0])), ix.long_run(pair.padded, plans[1]), 1e-10)
+
+
 def test_large_endless_ones_are_solved_by_iteration():
     rng = np.random.default_rng(0)
     size = DENSE_LIMIT + 1
@@ -172,7 +192,7 @@ def test_large_endless_ones_are_solved_by_iteration():
     successors = rng.integers(0, size, len(states))
     initial, reward = np.full(size, 1 / size), rng.normal(size=size)
     mdp = ix.MDP.from_actions(states, successors, initial, discount=0.9)
-    assert isinstance(mdp.dynamics, Ragged)
+    assert isinstance(mdp.rows, SeveralRows)
     plan = ix.soft_plan(mdp, reward, method="newton")
     mass = np.asarray(ix.visits(mdp, plan))[mdp.cells(states)]
     # Both fixed points, written down once more: of values, and of visits.
@@ -291,7 +311,7 @@ REFUSED = {
     "shape": lambda mdp, reward, demos: ix.shape(mdp, np.zeros(S), np.zeros(S)),
     "two-step": lambda mdp, reward, demos: ix.TwoStepIRL().fit(mdp, reward, demos),
     "apprenticeship": lambda mdp, reward, demos: ix.ApprenticeshipIRL().fit(mdp, reward, demos),
-    "conditional entropy": lambda mdp, reward, demos: ix.conditional_entropy(mdp, ix.soft_plan(mdp, np.zeros(S))),
+    "environment": lambda mdp, reward, demos: Tabular(mdp, np.zeros(S)),
     "report": lambda mdp, reward, demos: Scene.between(
         Expert.of(mdp, demos, None, "mdp"), ix.soft_plan(mdp, np.zeros(S)), reward
     ),
@@ -310,7 +330,7 @@ def test_what_needs_a_row_for_each_state_is_refused(what):
 def test_files(pair, tmp_path):
     ix.save_mdp(tmp_path / "mdp.npz", pair.ragged)
     again = ix.load_mdp(tmp_path / "mdp.npz")
-    assert isinstance(again.dynamics, Ragged) and again.table_shape == pair.ragged.table_shape
+    assert isinstance(again.rows, SeveralRows) and again.table_shape == pair.ragged.table_shape
     reward = pair.reward()[0]
     close(ix.soft_plan(again, reward).value, ix.soft_plan(pair.ragged, reward).value)
 

@@ -1,4 +1,4 @@
-"""Optimal policies at γ = 1 with no horizon, where one may go round in circles: against enumeration of all policies."""
+"""Optimal policies at γ = 1 with no horizon, where there may be cycles: against enumeration of all policies."""
 
 import itertools
 import re
@@ -13,13 +13,13 @@ import irlax as ix
 #: All problems have these shapes: states 0, 1, 2 and an end; action 0 leads to the end from everywhere.
 S, A, END = 4, 3, 3
 
-#: Random problems with a circle that does not lose, with a free circle that is better than any end, and without.
+#: Random problems with a cycle that does not lose, with a free cycle that is better than any end, and without.
 NO_LIMIT = [("deterministic", 5), ("deterministic", 6), ("stochastic", 1), ("stochastic", 5)]
 STAYING = [("deterministic", 12), ("deterministic", 14), ("deterministic", 16), ("stochastic", 3), ("stochastic", 30)]
 ENDING = [("deterministic", 4), ("stochastic", 7), ("stochastic", 28)]
 
 
-def random_circles(seed, nature):
+def random_cycles(seed, nature):
     """Transitions, rewards and what is available, with many zeros among the rewards."""
     rng = np.random.default_rng((seed, nature == "deterministic"))
     transitions, reward = np.zeros((S, A, S)), np.zeros((S, A))
@@ -62,7 +62,7 @@ def total_reward(chain, reward):
 
 
 def best_total_reward(transitions, reward, available):
-    """The best total of all deterministic policies, or None if a circle does not lose."""
+    """The best total of all deterministic policies, or None if a cycle does not lose."""
     each = np.arange(S)
     choices = itertools.product(*(np.flatnonzero(row) for row in available))
     totals = [total_reward(transitions[each, choice], reward[each, choice]) for choice in map(list, choices)]
@@ -83,7 +83,7 @@ def value_near_one(transitions, reward, available, discount=1 - 1e-6):
 
 @pytest.mark.parametrize(("nature", "seed"), [*NO_LIMIT, *STAYING, *ENDING])
 def test_value_is_the_best_total_reward_of_all_policies(nature, seed):
-    problem = random_circles(seed, nature)
+    problem = random_cycles(seed, nature)
     transitions, reward, available = problem
     expected, mdp = best_total_reward(*problem), as_mdp(transitions, available)
     assert (expected is None) == ((nature, seed) in NO_LIMIT)
@@ -127,7 +127,7 @@ def test_an_end_that_pays_is_better_than_staying_for_nothing():
     assert np.isfinite(ix.occupancy(mdp, plan)).all()
 
 
-def test_a_free_circle_may_be_left_for_a_better_one():
+def test_a_free_cycle_may_be_left_for_a_better_one():
     mdp, reward = ways([(0, 0, 0.0), (0, 1, 0.5), (1, 1, 0.0), (1, 2, -1.5), (2, END, 0.0)])
     assert np.array_equal(ix.hard_plan(mdp, reward).value, [0.5, 0, 0, 0])
 
@@ -142,9 +142,9 @@ def test_equally_good_ways_of_different_length_are_certified():
 
 
 @pytest.mark.parametrize("back", [-1.0, -0.5])
-def test_circles_that_earn_what_they_cost_or_more_are_named(back):
+def test_cycles_that_earn_what_they_cost_or_more_are_named(back):
     mdp, reward = ways([(0, 1, -1.0), (1, 2, 1.0), (2, 1, back), (1, END, -1.0)])
-    message = "going round in circles through states 1, 2 earns what it costs, or more"
+    message = "a cycle through states 1, 2 earns what it costs, or more"
     with pytest.raises(ValueError, match=re.escape(message)):
         ix.hard_plan(mdp, reward)
 
@@ -153,7 +153,7 @@ def test_a_policy_that_never_ends_has_no_visits_but_may_have_a_return():
     mdp, reward = ways([(0, 0, 0.0), (0, 1, -1.0), *ON])
     stays = np.zeros((S, A))
     stays[:, 0] = 1
-    message = "a policy must come to an end, but from states 0 it never does, and its visits are infinite."
+    message = "a policy must reach the end, but from states 0 it never does, and its visits are infinite."
     for policy, measure in itertools.product((stays, ix.hard_plan(mdp, reward)), (ix.occupancy, ix.causal_entropy)):
         with pytest.raises(ValueError, match=re.escape(message)):
             measure(mdp, policy)
