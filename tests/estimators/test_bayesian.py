@@ -170,7 +170,7 @@ def test_log_density_is_prior_plus_weighted_likelihood_of_all_problems():
     grid = np.random.default_rng(8).normal(size=(4, 2))
     with jax.enable_x64(True):
         bound = pair_up([as_mdp(p) for p in problems], ix.LinearReward(features), [data[0], doubled], None, "auto")
-        posterior = BayesianIRL(prior=Normal(0.7), likelihood="discounted-likelihood")._posterior(*bound)
+        posterior = BayesianIRL(prior=Normal(0.7), objective="discounted-likelihood")._posterior(*bound)
         found = np.array([posterior.log_density(jnp.asarray(theta)) for theta in grid])
     priors = (normal(0.7), lambda grid: 0.0)
     expected = sum(
@@ -222,7 +222,7 @@ def test_bad_arguments_are_refused(as_a_user, demos):
         BayesianIRL().fit(mdp, reward, demos, key=key, held_out=np.full((S, A), 1 / A))
     with pytest.raises(TypeError, match="prior"):
         BayesianIRL(prior=1.0)
-    for wrong in ({"likelihood": "feature-matching"}, {"num_chains": 0}, {"num_warmup": 3}, {"num_samples": 1}):
+    for wrong in ({"objective": "feature-matching"}, {"num_chains": 0}, {"num_warmup": 3}, {"num_samples": 1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             BayesianIRL(**wrong)
     for prior in (Normal, Laplace):

@@ -79,8 +79,8 @@ def test_bootstrap_intervals_are_quantiles_over_refits_that_converged(fit, monke
     refits[::22] = np.nan
     refits[1::11, 0] += 1.0
     monkeypatch.setattr(module, "refitted", lambda fit, num, key: refits)
-    found = ix.demand_curve(
-        fit, action=1, parameter="replacement", values=GRID, method="bootstrap", level=0.9, key=jax.random.key(0)
+    found = fit.demand_curve(
+        action=1, parameter="replacement", values=GRID, method="bootstrap", level=0.9, key=jax.random.key(0)
     )
     moved = [fit.counterfactual(parameters=[fit.reward.weights[0] + 1.0, value]).rate(1) for value in GRID]
     np.testing.assert_allclose(found.interval, np.stack([found.rate, moved], axis=1), rtol=1e-9)

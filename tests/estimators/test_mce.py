@@ -446,7 +446,7 @@ def test_cross_validation_prefers_a_penalty_when_data_are_few():
     elapsed = time.perf_counter() - began
     # Choosing the penalty is part of the call, and most of its time.
     assert 0.9 * elapsed < fit.seconds < elapsed
-    chosen = {extra.name: extra.value for extra in fit.extras}["l2 by cross-validation"]
+    chosen = fit.cross_validation.l2
     assert chosen >= 0.1
     assert "l2 by cross-validation" in str(fit.summary())
 

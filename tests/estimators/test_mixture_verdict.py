@@ -14,7 +14,8 @@ from irlax.estimators.tabular.mixture_model import mixture_of
 from irlax.estimators.tabular.mixture_page import mixture_page
 from irlax.estimators.tabular.mixture_verdict import verdict
 from irlax.estimators.tabular.pairing import pair_up
-from irlax.estimators.tabular.solvers import Minimum, Watch
+from irlax.estimators.tabular.solvers import Solution
+from irlax.iteration import Session
 from irlax.precision import scope
 from tests.command_line import irlax
 from tests.problems import choosers, three_choices
@@ -60,8 +61,8 @@ def test_a_type_that_nobody_is_of_is_one_too_many_however_small_its_share(fit, o
         # Nobody takes the actions as evenly as the third type would.
         x = np.concatenate([fit.parameters.ravel(), [0.0, 0.0], [np.log(fit.shares[1] / fit.shares[0]), odds]])
         problem = mixture.posed(one)
-        found = Minimum(problem.evaluate(x), ix.Status.CONVERGED, [])
-        end = verdict(mixture, found, Watch(problem, 1e-7, ()), 24.0)
+        found = Solution(problem.evaluate(x), ix.Status.CONVERGED, [])
+        end = verdict(mixture, problem, found, Session(""), tol=1e-7, individuals=24.0)
     assert end.status is ix.Status.UNBOUNDED
     assert "Type 3" in end.reason and "24 individuals" in end.reason and "fewer types" in end.reason
 
@@ -119,9 +120,9 @@ def test_the_penalty_is_chosen_by_what_predicts_other_individuals(tmp_path):
     weights = np.tile([1.0, 2.0], 12)
     demos = ix.Demonstrations.from_arrays(*choosers(COUNTS), weights=weights)
     fit = fitted(demos, l2="cv", tol=1e-9)
-    best, score = (extra.value for extra in fit.extras)
-    assert dict(fit.settings)["l2"] == best and best in CANDIDATES
-    assert ix.load(fit.save(tmp_path / "run")).extras == fit.extras
+    best, score = fit.cross_validation.l2, fit.cross_validation.log_likelihood
+    assert fit.l2 == best and dict(fit.settings)["l2"] == best and best in CANDIDATES
+    assert ix.load(fit.save(tmp_path / "run")).cross_validation == fit.cross_validation
 
     fold, totals = np.random.default_rng(0).permutation(24) % FOLDS, []
     for l2 in (best, CANDIDATES[CANDIDATES.index(best) - 1], CANDIDATES[CANDIDATES.index(best) + 1]):

@@ -112,7 +112,7 @@ def rescaling(mdp: MDP, reward: Any, factors: Any = (0.25, 0.5, 1.0, 2.0, 4.0)) 
 
     A soft policy has a temperature: unlike the optimal one it is not invariant to scale. Primer, Remark 4.1.
     """
-    reward = checks.as_floats("reward", reward)
+    reward = checked_reward(mdp, reward)
     reference = soft_plan(mdp, reward).policy
     rows = []
     for factor in factors:

@@ -15,6 +15,7 @@ from irlax.envs.timed import AbstractTimedEnvironment
 from irlax.mdp import MDP
 from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.sampling import inverse_cdf
+from irlax.planning.plan import reward_array
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 
@@ -92,7 +93,7 @@ def complete(mdp: MDP, reward: Any) -> tuple[MDP, Float[np.ndarray, "..."]]:
     if not isinstance(mdp, MDP):
         raise TypeError(f"`mdp` must be an MDP, but is a {type(mdp).__name__}.")
     mdp.require_one_row("An environment in which any action may be chosen anywhere")
-    table = checks.as_floats("reward", reward)
+    table = checks.as_floats("reward", reward_array(mdp, reward))
     sizes = (mdp.num_states, mdp.num_actions, mdp.num_states)
     if table.ndim not in (1, 2, 3) or table.shape != sizes[: table.ndim]:
         raise ValueError(f"`reward` must have the shape (S,), (S, A) or (S, A, S) of {sizes}, but has {table.shape}.")

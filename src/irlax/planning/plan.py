@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -167,9 +167,28 @@ def _derive(plan: Plan, what: str) -> Float[Array, "*T R A"]:
     return at(next_value) if plan.mdp.horizon is None else jax.vmap(at)(next_value)
 
 
+@runtime_checkable
+class RewardFunction(Protocol):
+    """A reward that is an object, as those of `irlax.rewards` are: it can be given wherever an array can."""
+
+    def table(self, mdp: MDP) -> Float[Array, "R A"]:
+        """E[r(s,a,S') | s,a]."""
+        ...
+
+    def as_array(self, mdp: MDP) -> Float[Array, "..."]:
+        """The reward over (s,a), or over (s,a,s') where it depends on s'."""
+        ...
+
+
+def reward_array(mdp: MDP, reward: Any) -> Any:
+    """The array of a reward that is an object; any other reward as it is."""
+    return reward.as_array(mdp) if isinstance(reward, RewardFunction) else reward
+
+
 def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
     """E[r(s,a,S') | s,a], action-major, from a reward over s, (s,a) or (s,a,s')."""
-    reward = checked_reward(mdp, reward)
+    # A reward over (s,a,s') that is an object need not be written out as an array.
+    reward = checked_reward(mdp, reward.table(mdp) if isinstance(reward, RewardFunction) else reward)
     if reward.ndim == 3:
         return mdp.dynamics.mean(mdp.align(reward))
     # Transposed on the host where it can be: by JAX, on its first use, that takes time to compile.
@@ -179,7 +198,7 @@ def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
 
 def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:
     """The reward as an array of shape [S], [S,A] or [S,A,S'], finite where it can be earned."""
-    reward = checks.as_floats("reward", reward)
+    reward = checks.as_floats("reward", reward_array(mdp, reward))
     full = (mdp.num_states, mdp.num_actions, mdp.num_states)
     shape = tuple(jnp.shape(reward))
     if shape not in (full[:1], mdp.table_shape, full):

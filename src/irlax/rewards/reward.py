@@ -96,6 +96,13 @@ class AbstractReward(eqx.Module):
         shape = (mdp.num_actions, mdp.num_states, mdp.num_states)
         return jnp.swapaxes(jnp.broadcast_to(whole, shape), 0, 1)
 
+    @exact
+    def as_array(self, mdp: MDP) -> Float[Array, "..."]:
+        """The reward as planners take it: [S,A], or [S,A,S'] if it depends on s'."""
+        bound = self.bind(mdp)
+        depends = jax.eval_shape(bound.unfold(mdp), bound.parameters)[1] is not None
+        return bound.by_transition(mdp) if depends else bound.table(mdp)
+
     @abc.abstractmethod
     def parameter_names(self) -> list[str]:
         """A name for each of the K parameters."""

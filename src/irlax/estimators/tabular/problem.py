@@ -41,7 +41,7 @@ class Flattening(eqx.Module):
     def unflatten(self, vector: Float[Array, " K"]) -> Any:
         """The tree of a vector."""
         like = [np.zeros(shape, vector.dtype) for shape in self.shapes]
-        return ravel_pytree(jax.tree.unflatten(self.treedef, like))[1](vector)
+        return ravel_pytree(jax.tree.unflatten(self.treedef, like))[1](jnp.asarray(vector))
 
 
 class Problem(eqx.Module):
@@ -116,7 +116,7 @@ class Evaluation(NamedTuple):
     x: Float[np.ndarray, " K"]
     loss: float
     gradient: Float[np.ndarray, " K"]
-    warm_starts: WarmStarts
+    warm_starts: WarmStarts | None
 
 
 def _value_and_gradient(problem: Problem, x: Float[Array, " K"], warm_starts: WarmStarts) -> Any:

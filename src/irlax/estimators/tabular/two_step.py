@@ -132,7 +132,7 @@ class TwoStepIRL(AbstractTabularIRL):
                 gap=(lambda theta, _: feature_gap(theta, rewards, experts)) if whole else None,
             )
             watch = Watch(self.progress, callback)
-            solver = PolicyIteration(policies, self.iterations, self.max_steps)
+            solver = PolicyIteration(policies=policies, iterations=self.iterations, max_steps=self.max_steps)
             return fit_by_minimising(self, goal, solver, watch, held_out=held_out, started=started)
 
     def _first_step(self, experts: tuple[Expert, ...], given: Any) -> tuple[Float[Array, "T A R"], ...]:
