@@ -116,7 +116,7 @@ class Evaluation(NamedTuple):
     x: Float[np.ndarray, " K"]
     loss: float
     gradient: Float[np.ndarray, " K"]
-    warm_starts: WarmStarts | None
+    warm_starts: WarmStarts
 
 
 def _value_and_gradient(problem: Problem, x: Float[Array, " K"], warm_starts: WarmStarts) -> Any:

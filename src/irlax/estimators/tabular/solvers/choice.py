@@ -1,6 +1,6 @@
 """Solvers by name, and the one to take where none is named."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from irlax import checks
@@ -14,7 +14,7 @@ from irlax.mdp import MDP
 from irlax.rewards import AbstractReward
 
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]
-SOLVERS: dict[str, Callable[..., AbstractSolver]] = {
+SOLVERS: dict[str, type[Newton | LBFGS | DualAscent | Adam]] = {
     "newton": Newton,
     "lbfgs": LBFGS,
     "dual-ascent": DualAscent,

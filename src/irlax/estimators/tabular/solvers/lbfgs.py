@@ -71,7 +71,7 @@ class LBFGS(AbstractSolver):
         loop, made = stretch.state, int(stretch.state.count) - first
         at = Evaluation(np.asarray(loop.x), float(loop.loss), np.asarray(loop.gradient), loop.warm_start)
         records = [np.asarray(record)[:made] for record in stretch[1:]]
-        passed = [Evaluation(x, float(loss), slope, None) for x, loss, slope in zip(*records, strict=True)]
+        passed = [Evaluation(x, float(loss), slope, ()) for x, loss, slope in zip(*records, strict=True)]
         ended = converged(problem, at, tol)
         if bool(loop.stuck) and ended is None:
             # Nothing was found along the last direction: Newton's method goes on from here.
