@@ -1,7 +1,8 @@
 """Markov decision processes and their dynamics."""
 
 from irlax.mdp.dense import Dense
-from irlax.mdp.dynamics import AbstractDynamics
+from irlax.mdp.dynamics import AbstractDynamics, Transitions
+from irlax.mdp.links import Links
 from irlax.mdp.mdp import MDP
 from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
@@ -13,9 +14,11 @@ __all__ = [
     "AbstractDynamics",
     "Dense",
     "Deterministic",
+    "Links",
     "Moves",
     "Nature",
     "OneRow",
     "SeveralRows",
     "Successors",
+    "Transitions",
 ]
