@@ -21,7 +21,7 @@ _KEYS = ("format", *_DYNAMICS, "initial", "discount", "horizon", "available", *_
 
 
 class MDPFile(eqx.Module):
-    """An MDP with what its file says for the eye."""
+    """An MDP with what its file says for display."""
 
     mdp: MDP
     #: A gridworld, a string a row, as `envs.Gridworld` draws it.
