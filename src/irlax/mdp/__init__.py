@@ -1,8 +1,9 @@
 """Markov decision processes and their dynamics."""
 
 from irlax.mdp.dense import Dense
-from irlax.mdp.dynamics import AbstractDynamics
+from irlax.mdp.dynamics import AbstractDynamics, Transitions
 from irlax.mdp.labels import Labels
+from irlax.mdp.links import Links
 from irlax.mdp.mdp import MDP
 from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
@@ -15,9 +16,11 @@ __all__ = [
     "Dense",
     "Deterministic",
     "Labels",
+    "Links",
     "Moves",
     "Nature",
     "OneRow",
     "SeveralRows",
     "Successors",
+    "Transitions",
 ]

@@ -24,7 +24,7 @@ def fill_unavailable(
 
 
 class ListedActions(NamedTuple):
-    """Actions one after the other: whose each is, which of that state's it is, and where it leads."""
+    """A list of actions: the state of each, its number among those of the state, and its next states."""
 
     states: Int[np.ndarray, " N"]
     numbers: Int[np.ndarray, " N"]
@@ -97,8 +97,8 @@ def as_moves(
 ) -> tuple[Int[np.ndarray, "M S"], Float[np.ndarray, "M A"]] | None:
     """Where each move leads, and the chances of it, if they are the same in all states; else None.
 
-    A move is a column of successors that actions may share. If there were many, lists for each action would be shorter;
-    with few states there is nothing to gain.
+    A move is a column of successors that actions may share. None too if there are so many moves that lists for each
+    action would be shorter, or so few states that nothing would be saved.
     """
     num_states, num_actions, width = probs.shape
     if num_states < LONG or width < 2:
@@ -181,7 +181,7 @@ def _padded(rows: sp.csr_array, num_states: int, num_actions: int) -> tuple[np.n
 
 
 def counts_to_probs(counts: Any, available: Any, unseen: str) -> tuple[Any, np.ndarray | None]:
-    """Relative frequencies, and what exists, given how to treat state–actions that were never seen.
+    """Relative frequencies, and what exists, given how to treat state–actions that were never observed.
 
     `counts` is [S, A, S'] or a list of scipy matrices; the result has the same form.
     """
@@ -267,7 +267,7 @@ def undiscounted_end(
 
 def leading_to(edges: Any, targets: Bool[np.ndarray, " S"]) -> Bool[np.ndarray, " S"]:
     """The states from which some target can be reached along edges (s, s') of a sparse matrix; targets too."""
-    # One extra node that every target is entered from: a backward search then starts everywhere at once.
+    # One extra node with an edge to every target: one search backwards from it finds what leads to any of them.
     source = sp.csr_array(targets.astype(float)[None, :])
     backwards = sp.block_array([[edges.T, None], [source, sp.csr_array((1, 1))]], format="csr")
     reached = np.zeros(len(targets) + 1, bool)

@@ -159,7 +159,8 @@ class AbstractDynamics(StaysOnDevice):
             return inverse_cdf(jnp.cumsum(probs, axis=-1), (action, state), uniform)
         cumulative = jnp.cumsum(_of_each(probs, action, state), axis=0)
         chosen = jnp.argmax(cumulative > uniform * cumulative[-1], axis=0)
-        return jnp.take_along_axis(_of_each(links.successors, action, state), chosen[None], axis=0)[0]
+        next_states = _of_each(links.successors, action, state)
+        return jnp.take_along_axis(next_states, chosen[None], axis=0)[0].astype(jnp.int32)
 
     def probability(
         self, state: Int[Array, " n"], action: Int[Array, " n"], next_state: Int[Array, " n"]

@@ -68,7 +68,7 @@ def row_width(degree: Int[np.ndarray, " S"]) -> int:
     count = np.bincount(degree)
     degrees = np.arange(len(count))
     widths = np.unique(np.clip(degrees[count > 0], 1, UNROLL))
-    # An extra row costs its cells and a scattered addition, which is worth about eight of them.
+    # An extra row costs its cells and a scattered addition, which takes about as long as eight of them.
     cost = [(count * (width + (width + 8) * np.maximum(-(-degrees // width) - 1, 0))).sum() for width in widths]
     return int(widths[int(np.argmin(cost))])
 
@@ -88,7 +88,7 @@ class Links(StaysOnDevice):
         present: Bool[np.ndarray, "B G R"],
         num_states: int | None = None,
     ) -> "Links":
-        """Both directions of a pattern that is known, with as many states as columns unless told otherwise."""
+        """Both directions of a pattern that is known, with as many states as columns unless `num_states` is given."""
         size = successors.shape[-1] if num_states is None else num_states
         return cls(jnp.asarray(successors, jnp.int32), Predecessors.of(successors, present, size))
 

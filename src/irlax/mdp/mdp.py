@@ -1,4 +1,4 @@
-"""Markov decision processes without a reward: what an observer of demonstrations knows beforehand."""
+"""Markov decision processes without a reward: what is known before a reward is learned from demonstrations."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -37,11 +37,11 @@ from irlax.typing import Array, Bool, Float, Int, Scalar, Shaped
 
 
 class MDP(StaysOnDevice):
-    """States, actions, discount γ, horizon T, initial distribution and transitions; the reward stands apart.
+    """States, actions, discount γ, horizon T, initial distribution and transitions, without a reward.
 
     Decisions are taken at t = 0..T−1; `horizon` None means that they never end. Build one with `from_dense`,
-    `from_successors`, `from_scipy` or `from_counts`, which check their arguments; `labelled` names its states and
-    actions.
+    `from_successors`, `from_scipy`, `from_counts` or `from_actions`, which check their arguments; `labelled` names its
+    states and actions.
 
     Primer, Definition 2.1.
     """
@@ -51,7 +51,7 @@ class MDP(StaysOnDevice):
     discount: Scalar
     #: Action-major; None when every action exists everywhere.
     mask: Bool[Array, "A R"] | None = None
-    #: Where an undiscounted, endless problem ends; None in every other problem.
+    #: The terminal states of an undiscounted problem without a horizon; None in every other problem.
     terminal: Bool[Array, " S"] | None = None
     #: Which rows of tables over states and actions belong to which state.
     rows: AbstractRows = ONE_ROW
@@ -148,7 +148,7 @@ class MDP(StaysOnDevice):
         `smoothing` is added to the counts before they are normalised: a number for every next state alike,
         or an array [S, A, S'] that is zero where a transition cannot happen. `initial` may be counts too.
 
-        A state and action that was never seen has no estimate. `unseen` says what to do: refuse ("error"),
+        A state and action that was never observed has no estimate. `unseen` says what to do: refuse ("error"),
         let the action not exist there ("unavailable"), or assume that it changes nothing ("stay") or leads
         anywhere with equal probability ("uniform").
         """
@@ -306,7 +306,7 @@ class MDP(StaysOnDevice):
                 f" to (each with one action, back to itself) to make it {-(-self.num_states // mesh.size) * mesh.size}."
             )
         (axis,), size = mesh.axis_names, self.num_states
-        # Where arrays go from here on is left to the compiler, whatever the given mesh says.
+        # Without the axis types of the given mesh: the placement of intermediate arrays is left to the compiler.
         mesh = Mesh(mesh.devices, mesh.axis_names)
 
         def spread(leaf: Any) -> Any:

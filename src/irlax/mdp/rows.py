@@ -2,8 +2,8 @@
 
 A table over states and actions, [R, A], has one row for each state. Where a few states have very many actions, room for
 the most actions in every state would be wasteful; such states take several rows instead (`SeveralRows`). An MDP owns
-one of the classes below, and everything that sums over the actions of a state goes through it; dynamics, rewards and
-policies are tables over rows, whatever these are.
+one of the classes below, and everything that sums over the actions of a state goes through it. Dynamics, rewards and
+policies are tables over rows, and do not know which states these belong to.
 """
 
 import abc
@@ -121,7 +121,7 @@ class SeveralRows(AbstractRows):
     #: How many actions each state has, and the first of its further rows.
     counts: Int[Array, " S"]
     further: Int[Array, " S"]
-    #: The states that have further rows, and for each of those rows, whose it is: a position in that list.
+    #: The states that have further rows, and the owner of each of those rows, as a position in that list.
     wide: Int[Array, " U"]
     owners: Int[Array, " extra"]
     width: int = eqx.field(static=True)

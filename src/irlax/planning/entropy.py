@@ -1,6 +1,6 @@
 r"""Entropies of a policy in an MDP, all discounted.
 
-The entropy of trajectories splits into what nature contributes and what the policy does:
+The entropy of trajectories is the sum of that of transitions and that of the policy's choices:
 $H(S_{0:T-1}, A_{0:T-1}) = $ transition entropy $+ H(A_{0:T-1} \| S_{0:T-1})$. Primer, 2.3.
 """
 
@@ -34,7 +34,7 @@ def _causal(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
 @exact
 def transition_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
-    r"""$H(S_0) + \sum_{t=1}^{T-1} \gamma^t H(S_t | S_{t-1}, A_{t-1})$: what nature contributes.
+    r"""$H(S_0) + \sum_{t=1}^{T-1} \gamma^t H(S_t | S_{t-1}, A_{t-1})$: the part of random transitions.
 
     It is zero when dynamics and start are both deterministic. S_T, which no decision follows, is not in it.
     """
@@ -57,7 +57,7 @@ def trajectory_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
 @exact
 def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
-    r"""$H(A_{0:T-1} | S_{0:T-1})$, the entropy of actions to one who sees all states, later ones too.
+    r"""$H(A_{0:T-1} | S_{0:T-1})$, the entropy of actions given all states, later ones included.
 
     Given the states, A_t depends on S_t and S_{t+1} alone, so this is
     $\sum_{t<T-1} \gamma^t H(A_t | S_t, S_{t+1}) + \gamma^{T-1} H(A_{T-1} | S_{T-1})$: never more than

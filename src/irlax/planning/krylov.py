@@ -1,8 +1,9 @@
 """Iterative solution of large linear systems, given as products with a vector.
 
 BiCGSTAB is written here because those of JAX and lineax do not start again after a breakdown. Of (I − γP_π)x = b on a
-64×64 grid they leave a residual above ‖b‖ at γ = .999999, where this one reaches 2e-8·‖b‖, and 4e-10·‖b‖ with `solve`'s
-second pass; at γ = .99 all three take the same time. GMRES is 25 times slower at γ = .99, and does not converge beyond.
+64×64 grid with slips they leave a residual above ‖b‖ at γ = .999999, where this one reaches 2e-8·‖b‖, and 4e-10·‖b‖
+with `solve`'s second pass. At γ = .99 all reach 2e-13·‖b‖, in 3.6 ms (this), 3.3 ms (JAX) and 5.1 ms (lineax); lineax's
+GMRES takes 120 ms, and at γ = .9999 it does not converge.
 """
 
 from collections.abc import Callable
