@@ -44,6 +44,13 @@ def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Fl
     return jnp.where(demos.times[demos.offsets[:-1]] == 0, begins, 0) + nature + choices
 
 
+def log_policy_by_time(plan: Plan, states: Int[Any, "T M"], actions: Int[Any, "T M"]) -> Float[Array, "T M"]:
+    """log π_t(a|s) of choices given by their cells, row t of those at time t; one row if the horizon is infinite."""
+    if plan.mdp.horizon is None:
+        return _choose(plan, plan.value, states, actions)
+    return _by_time(plan, jnp.asarray(states, jnp.int32), jnp.asarray(actions, jnp.int32))
+
+
 def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n"]:
     """log π_t(a|s) of each observed choice, one time step at a time, so that T·S·A is never built."""
     cells = plan.mdp.dynamics.cells(demos.tabular_states, demos.actions)
@@ -64,8 +71,8 @@ def _by_time(plan: Plan, states: Int[Array, "T N"], actions: Int[Array, "T N"]) 
 
 
 def _choose(
-    plan: Plan, next_value: Float[Array, " S"], states: Int[Any, " n"], actions: Int[Any, " n"]
-) -> Float[Array, " n"]:
+    plan: Plan, next_value: Float[Array, " S"], states: Int[Any, "*n"], actions: Int[Any, "*n"]
+) -> Float[Array, "*n"]:
     return plan.backup.log_policy(plan.backup.q(next_value))[actions, states]
 
 

@@ -65,6 +65,7 @@ def statistics_from_parquet(
     num_states: int,
     num_actions: int,
     discount: float,
+    horizon: int | None = None,
     episode: str = "episode",
     time: str = "t",
     state: str = "state",
@@ -77,12 +78,14 @@ def statistics_from_parquet(
     """The statistics that tabular estimators need, from one pass over a Parquet file of any size.
 
     The columns are those of `read_demos`. All rows of an episode must follow each other, in the order of
-    time. Memory holds a batch of rows, the statistics and the labels of the episodes.
+    time. Memory holds a batch of rows, the statistics and the labels of the episodes. With a `horizon`, choices are
+    counted at each time as well, T·S·A numbers at most: likelihoods over a finite horizon need them.
 
         statistics = statistics_from_parquet("panel.parquet", num_states=100, num_actions=4, discount=0.95)
-        statistics.starts / statistics.total_weight
+        mdp = MDP.from_statistics(statistics)
+        fit = MCEIRL(objective="likelihood").fit(mdp, reward, statistics)
     """
-    tally = new_tally(num_states, num_actions, discount)
+    tally = new_tally(num_states, num_actions, discount, horizon)
     path = storage.existing_file(path, (".parquet",))
     names = panel.Columns(episode, time, state, action, next_state, terminated, weight)
     try:

@@ -1,5 +1,7 @@
 """Counting over the rows of a sorted table that may come in pieces."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -18,14 +20,17 @@ class Tally:
     which are there to be compared with their neighbours and are not counted again.
     """
 
-    def __init__(self, num_states: int, num_actions: int, discount: float) -> None:
+    def __init__(self, num_states: int, num_actions: int, discount: float, horizon: int | None = None) -> None:
         self.num_states, self.num_actions, self.discount = num_states, num_actions, discount
+        self.horizon = horizon
         self.num_steps = 0
         self.max_time = 0
         self.starts = np.zeros(num_states)
         self.visits = np.zeros(num_states * num_actions)
         self.choices = np.zeros(num_states * num_actions)
         self.moves = sp.csr_array((num_states * num_actions, num_states))
+        #: Choices at each time, [T, S·A]; only with a horizon, since endless episodes have endlessly many times.
+        self.by_time = None if horizon is None else sp.csr_array((horizon, num_states * num_actions))
         self._finished: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]] = []
         # Of the episode that the last piece left unfinished:
         self._open_since = 0
@@ -59,6 +64,9 @@ class Tally:
                 raise ValueError(
                     f"Each {name.replace('_', ' ')} must lie in 0..{size - 1}, but {steps.where(i)} has {values[i]}."
                 )
+        if self.horizon is not None and (steps.time >= self.horizon).any():
+            late = steps.where(int(np.argmax(steps.time >= self.horizon)))
+            raise ValueError(f"Each time must lie below the horizon {self.horizon}, but {late} does not.")
 
     def _count_choices(self, steps: Steps, repeated: int) -> None:
         weight, time = _weight(steps)[repeated:], steps.time[repeated:]
@@ -66,6 +74,8 @@ class Tally:
         discounted = weight * self.discount ** time.astype(float)
         self.visits += np.bincount(cell, discounted, minlength=len(self.visits))
         self.choices += np.bincount(cell, weight, minlength=len(self.choices))
+        if self.by_time is not None:
+            self.by_time = self.by_time + _entries(weight, time, cell, self.by_time.shape)
         first = np.flatnonzero(~steps.follows[repeated:]) + repeated
         self.starts += np.bincount(steps.state[first], _weight(steps)[first], minlength=self.num_states)
         self.num_steps += len(time)
@@ -81,11 +91,8 @@ class Tally:
             known[: max(repeated - 1, 0)] = False
             rows = np.flatnonzero(known)
             after = steps.state[rows + 1]
-        # SciPy keeps the integers that it is given; the short ones where they suffice save a third of the memory.
-        index = np.int32 if max(self.moves.shape) < 2**31 else np.int64
-        cell = (steps.state[rows] * self.num_actions + steps.action[rows]).astype(index)
-        entries = sp.coo_array((_weight(steps)[rows], (cell, after.astype(index))), shape=self.moves.shape)
-        self.moves = self.moves + entries.tocsr()
+        cell = steps.state[rows] * self.num_actions + steps.action[rows]
+        self.moves = self.moves + _entries(_weight(steps)[rows], cell, after, self.moves.shape)
 
     def _count_episodes(self, steps: Steps, repeated: int, ended: bool) -> None:
         if not len(steps.time):
@@ -123,6 +130,13 @@ class Tally:
         # Added up when there are as many new ones as old ones: the cost stays linear in their number.
         if new > max(_PENDING, len(self._finished[0][1])):
             self.endings()
+
+
+def _entries(weight: np.ndarray, rows: np.ndarray, columns: np.ndarray, shape: Any) -> sp.csr_array:
+    """Weights added up at their places in a sparse matrix."""
+    # SciPy keeps the integers that it is given; the short ones where they suffice save a third of the memory.
+    index = np.int32 if max(shape) < 2**31 else np.int64
+    return sp.coo_array((weight, (rows.astype(index), columns.astype(index))), shape=shape).tocsr()
 
 
 def _weight(steps: Steps) -> Float[np.ndarray, " n"]:

@@ -113,7 +113,7 @@ class ApprenticeshipIRL(eqx.Module):
                 status=found.status,
                 feature_gap=found.gap,
                 certificate=None,
-                log_likelihood=None if expert.demos is None else log_likelihood_of(policy, expert),
+                log_likelihood=None if expert.recorded is None else log_likelihood_of(policy, expert),
                 held_out_log_likelihood=None if unseen is None else log_likelihood_of(policy, unseen),
                 history=found.history,
                 seconds=time.perf_counter() - began,
@@ -333,7 +333,7 @@ def _as_history(iterates: list[Iterate]) -> History:
 
 def log_likelihood_of(policy: Float[np.ndarray, "*T R A"], expert: Expert) -> float:
     """Σ w log π over observed choices; −inf if the mixture never makes one of them."""
-    demos = expert.demos
+    demos = expert.recorded
     assert demos is not None
     over_time = policy if policy.ndim == 3 else policy[None]
     times = demos.times if policy.ndim == 3 else np.zeros_like(demos.times)

@@ -9,6 +9,7 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.estimators.status import UnfinishedWarning
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit import total_log_likelihood
 from irlax.mdp import MDP
@@ -28,6 +29,8 @@ def chosen_l2(
     estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]
 ) -> tuple[float, float]:
     """The l2 with the best held-out log likelihood a choice over five folds of episodes, and that likelihood."""
+    for expert in experts:
+        refuse_statistics(expert.statistics, "`l2='cv'`")
     if any(expert.demos is None for expert in experts):
         raise ValueError("`l2='cv'` needs demonstrations to hold out; a policy or an occupancy has none.")
     folds = [_folds(expert) for expert in experts]

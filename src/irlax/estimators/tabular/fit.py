@@ -9,8 +9,8 @@ from scipy.linalg import null_space
 
 from irlax.analysis.identifiability import Identification, cost_of_identifying, identify
 from irlax.analysis.standard_errors import confidence_interval
-from irlax.demos import Demonstrations
-from irlax.demos.likelihood import log_policy_of_choices
+from irlax.demos import Demonstrations, DemoStatistics
+from irlax.demos.likelihood import log_policy_by_time, log_policy_of_choices
 from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import Expert
 from irlax.mdp import MDP
@@ -115,12 +115,17 @@ class TabularFit(eqx.Module):
     @property
     def num_choices(self) -> int:
         """Observed choices."""
-        return sum(expert.demos.num_steps for expert in self.experts if expert.demos is not None)
+        return sum(data.num_steps for data in self._data())
 
     @property
     def num_episodes(self) -> int:
         """Observed episodes."""
-        return sum(expert.demos.num_episodes for expert in self.experts if expert.demos is not None)
+        return sum(data.num_episodes for data in self._data())
+
+    def _data(self) -> list[Demonstrations | DemoStatistics]:
+        """What was observed in each MDP in which anything was."""
+        found = [expert.demos if expert.statistics is None else expert.statistics for expert in self.experts]
+        return [data for data in found if data is not None]
 
     def expected_value_difference(self, true_reward: Any, *, policy: Literal["hard", "soft"] = "hard") -> float:
         """What is lost, in true expected return, by planning with the learned reward instead of the true one.
@@ -223,7 +228,7 @@ class TabularFit(eqx.Module):
         """
         reward, expert = self.rewards[which], self.experts[which]
         plan = soft_plan(expert.mdp, reward.table(expert.mdp))
-        return identify(expert.mdp, reward, plan, demos=expert.demos)
+        return identify(expert.mdp, reward, plan, demos=expert.recorded)
 
     def unidentified(self) -> Float[np.ndarray, "n K"]:
         """Directions of the parameters that no choice in these demonstrations reveals, in any of the MDPs; orthonormal.
@@ -308,6 +313,11 @@ class TabularFit(eqx.Module):
 
 def total_log_likelihood(plan: Plan, expert: Expert) -> float:
     """Σ w log π over observed choices, undiscounted."""
+    if expert.statistics is not None:
+        seen = expert.choices(discounted=False)
+        with scope():
+            chosen = np.asarray(log_policy_by_time(plan, seen.states, seen.actions))
+        return expert.weight * float((seen.weights * np.where(seen.weights > 0, chosen, 0.0)).sum())
     assert expert.demos is not None
     demos = expert.demos
     with scope():

@@ -142,7 +142,7 @@ def minimised(
     theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))
     learned = tuple(reward.with_parameters(on_host(theta)) for reward in rewards)
     plans = tuple(plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
-    observed = all(expert.demos is not None for expert in experts)
+    observed = all(expert.recorded is not None for expert in experts)
     plans_and_experts = list(zip(plans, experts, strict=True))
     fit = TabularFit(
         method=method,

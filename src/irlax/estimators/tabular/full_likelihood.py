@@ -19,6 +19,7 @@ from irlax.analysis.regression import decimals, regression_table
 from irlax.analysis.standard_errors import Kind, confidence_interval, rank
 from irlax.demos import Demonstrations
 from irlax.estimators.status import complain
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.fit import TabularFit
 from irlax.estimators.tabular.inference import (
     Cluster,
@@ -116,6 +117,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) 
         raise ValueError("The full likelihood is for fits to one MDP without a penalty, l2 = 0.")
     expert = next(iter(fit.experts))
     expert.mdp.refuse_ragged("used by `full_likelihood`")
+    refuse_statistics(expert.statistics, "The likelihood of transitions")
     demos = expert.demos
     assert demos is not None
     weight = np.repeat(demos.weights, demos.lengths)

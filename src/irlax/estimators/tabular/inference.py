@@ -21,6 +21,7 @@ from irlax.analysis.standard_errors import (
 )
 from irlax.demos import Demonstrations
 from irlax.estimators.status import Status
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.estimators.tabular.problem import Flattening
 from irlax.precision import StaysOnDevice, scope
@@ -58,6 +59,8 @@ class Information(NamedTuple):
     weights: Float[np.ndarray, " N"]
     #: What a quadratic penalty added to each second derivative.
     penalty: float = 0.0
+    #: Whether these are not episodes, but the distinct choices of statistics.
+    from_statistics: bool = False
 
     def covariance(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "K K"]:
         """The covariance of the estimates, NaN where they are not identified."""
@@ -74,6 +77,12 @@ class Information(NamedTuple):
             raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
         if kind != "sandwich" and weights == "sampling":
             raise ValueError("Weights from sampling need kind='sandwich': the others take them to be frequencies.")
+        if self.from_statistics and (cluster is not None or weights == "sampling"):
+            raise ValueError(
+                "Clustered standard errors and weights from sampling need the scores of each episode, but this fit is "
+                "to statistics, which hold only sums over them. Leave out `cluster` and `weights`, or fit to "
+                "Demonstrations."
+            )
         counted = np.sqrt(self.weights) if weights == "frequency" else self.weights
         if cluster is None:
             return counted[self.episode][:, None] * self.scores
@@ -101,8 +110,9 @@ def episodes_of(demos: list[Demonstrations]) -> tuple[Int[np.ndarray, " n"], Flo
 
 
 def all_demos(fit: "TabularFit") -> list[Demonstrations]:
-    """The demonstrations of each MDP that has any."""
-    return [expert.demos for expert in fit.experts if expert.demos is not None]
+    """The demonstrations, or the distinct choices of their statistics, of each MDP that has any."""
+    found = [expert.recorded for expert in fit.experts]
+    return [demos for demos in found if demos is not None]
 
 
 def refuse_unless_likelihood(fit: "TabularFit") -> None:
@@ -131,7 +141,6 @@ def information_of(fit: "TabularFit") -> Information:
     scores = []
     with scope():
         for reward, expert in zip(fit.rewards, fit.experts, strict=True):
-            assert expert.demos is not None
             seen = expert.choices(discounted=False)
             likelihood = Likelihood(
                 expert.mdp,
@@ -141,10 +150,11 @@ def information_of(fit: "TabularFit") -> Information:
             flattening = Flattening.of(reward.parameters)
             scores.append(np.asarray(_slopes(likelihood, flattening, jnp.asarray(theta)))[seen.places])
             curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
-            total += expert.demos.weights.sum() * curvature
+            total += expert.weight * curvature
     episode, weights = episodes_of(all_demos(fit))
-    penalty = penalty_of(fit) * float(weights.sum())
-    return Information((total + total.T) / 2, np.concatenate(scores), episode, weights, penalty)
+    penalty = penalty_of(fit) * sum(expert.weight for expert in fit.experts)
+    counted = any(expert.statistics is not None for expert in fit.experts)
+    return Information((total + total.T) / 2, np.concatenate(scores), episode, weights, penalty, counted)
 
 
 @eqx.filter_jit
@@ -175,6 +185,7 @@ def refitted(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndar
     if len(fit.experts) > 1:
         raise ValueError("The bootstrap is for fits to one MDP.")
     reward, expert, information = fit.reward, next(iter(fit.experts)), information_of(fit)
+    refuse_statistics(expert.statistics, "The bootstrap")
     demos = expert.demos
     assert demos is not None
     with scope():

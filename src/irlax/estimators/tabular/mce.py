@@ -80,10 +80,10 @@ class MCEIRL(eqx.Module):
     ) -> TabularFit:
         """Learn `reward`, starting from its current parameters.
 
-        The demonstrator is `Demonstrations`, a policy array or a plan (`demos`), or an occupancy (`occupancy=`; for
-        feature matching its sum over time will do). With lists of MDPs and demonstrators one reward is learned from
-        all of them, each in proportion to its episodes. `held_out` demonstrations are scored, never learned from.
-        `callback` is told of every step.
+        The demonstrator is `Demonstrations`, their `DemoStatistics`, a policy array or a plan (`demos`), or an
+        occupancy (`occupancy=`; for feature matching its sum over time will do). With lists of MDPs and demonstrators
+        one reward is learned from all of them, each in proportion to its episodes. `held_out` demonstrations are
+        scored, never learned from. `callback` is told of every step.
         """
         began = time.perf_counter()
         with scope():

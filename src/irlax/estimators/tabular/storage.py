@@ -26,6 +26,7 @@ import numpy as np
 import scipy
 
 from irlax import checks, records, storage
+from irlax.demos import DemoStatistics
 from irlax.demos.read_write import read_demos, write_demos
 from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import Expert
@@ -43,7 +44,7 @@ from irlax.version import __version__
 
 FORMAT = "irlax-fit-1"
 #: Whatever else lies in a folder is not irlax's to remove.
-_OURS = re.compile(r"fit\.json|arrays\.npz|(mdp|demos)\d*\.npz|(policy|reward)\.eqx|report\.html")
+_OURS = re.compile(r"fit\.json|arrays\.npz|(mdp|demos|statistics)\d*\.npz|(policy|reward)\.eqx|report\.html")
 _KIND = "the arrays of a fit (.npz)"
 _LARGEST_JSON = 2**28
 _OWN_ARRAYS = ("feature_gap", "loss", "gradient", "samples", "policy")
@@ -85,6 +86,8 @@ def save_fit(
             save_mdp(folder / f"mdp{number}.npz", expert.mdp)
             if expert.demos is not None:
                 write_demos(folder / f"demos{number}.npz", expert.demos)
+            if expert.statistics is not None:
+                expert.statistics.save(folder / f"statistics{number}.npz")
     return Path(path)
 
 
@@ -188,6 +191,8 @@ def _record(fit: TabularFit, rewards: list[dict[str, Any]]) -> dict[str, Any]:
 def _kind_of(expert: Expert) -> str:
     if expert.demos is not None:
         return "demos"
+    if expert.statistics is not None:
+        return "statistics"
     return "policy with every action" if expert.does_everything else "occupancy"
 
 
@@ -244,6 +249,8 @@ def stored_mdp(folder: Path, number: str) -> MDP:
 def _expert(folder: Path, number: str, mdp: MDP, kind: Any, given: np.ndarray | None) -> Expert:
     if kind == "demos":
         return Expert.of(mdp, read_demos(present(folder, f"demos{number}.npz")), None, "mdp")
+    if kind == "statistics":
+        return Expert.of(mdp, DemoStatistics.load(present(folder, f"statistics{number}.npz")), None, "mdp")
     if kind not in ("occupancy", "policy with every action") or given is None:
         raise ValueError(f"The demonstrator is {kind!r:.60}, of which the folder holds nothing.")
     # One that was summed over time has no axis of it, whatever the horizon.
