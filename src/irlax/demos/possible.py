@@ -70,7 +70,7 @@ def _refuse_impossible_moves(demos: Demonstrations, mdp: MDP) -> None:
     if not len(rows):
         return
     before = demos.tabular_states[rows]
-    # Inside a user's `jit` these are constants still, and can be looked at.
+    # Inside a user's `jit` these are constants: their values are known.
     with jax.ensure_compile_time_eval(), scope():
         likely = np.asarray(mdp.dynamics.probability(before, demos.actions[rows], after))
     if (likely <= 0).any():
@@ -79,5 +79,5 @@ def _refuse_impossible_moves(demos: Demonstrations, mdp: MDP) -> None:
         raise ValueError(
             f"In the demonstrations row {row} ({demos.where(row)}) moves from state {before[worst]} by action "
             f"{demos.actions[row]} to state {after[worst]}, which has probability 0 in the MDP"
-            + (f"; {int((likely <= 0).sum()) - 1} more rows do the like." if (likely <= 0).sum() > 1 else ".")
+            + (f"; {int((likely <= 0).sum()) - 1} more rows do the same." if (likely <= 0).sum() > 1 else ".")
         )

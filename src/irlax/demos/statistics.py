@@ -15,7 +15,7 @@ from irlax.typing import Bool, Float, Int
 
 
 class Endings(eqx.Module):
-    """How episodes went and ended. Episodes that are alike share a row: `count` of them, `weight` in sum."""
+    """How episodes started and ended. Equal ones share a row: `count` of them, with `weight` in sum."""
 
     terminated: Bool[np.ndarray, " M"]
     #: The absorbing state that follows a terminated episode; −1 if not known, or if it was truncated.
@@ -122,7 +122,7 @@ class DemoStatistics(eqx.Module):
         """Each distinct choice as an episode of its own, of one step, that counts as often as it was made.
 
         Sums over choices are then those of the demonstrations themselves; episodes are not. Without `by_time` choices
-        at different times are not told apart: all are made at t = 0.
+        at different times are added up: all are made at t = 0.
         """
         if by_time:
             if self.by_time is None:
@@ -166,7 +166,7 @@ def new_tally(num_states: int, num_actions: int, discount: float, horizon: int |
 
 
 def from_tally(tally: Tally) -> DemoStatistics:
-    """The statistics of all that was counted."""
+    """The statistics of everything that was counted."""
     keys, count, weight = tally.endings()
     if not count.sum():
         raise ValueError("The table has no rows. Give it one for each observed choice.")

@@ -16,8 +16,8 @@ _KEYS = ("length", "final_state", "terminated", "starts_at_zero", "contiguous")
 class Tally:
     """Running sums. It is filled in place, because a table has many pieces and [S, A] may be large.
 
-    A piece may begin in the middle of an episode. It then starts with the last rows of the piece before it,
-    which are there to be compared with their neighbours and are not counted again.
+    A piece may start in the middle of an episode. Its first rows are then the last ones of the piece before it,
+    repeated so that neighbours can be compared; they are not counted again.
     """
 
     def __init__(self, num_states: int, num_actions: int, discount: float, horizon: int | None = None) -> None:
@@ -46,7 +46,7 @@ class Tally:
             self._count_episodes(steps, repeated, ended)
 
     def endings(self) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " M"], Float[np.ndarray, " M"]]:
-        """How the finished episodes went: what they have in common, how many there are, and their weight."""
+        """How finished episodes ended: the distinct endings, how many episodes have each, and their weight."""
         if len(self._finished) != 1:
             nothing = dict.fromkeys(_KEYS, np.zeros(0, np.int64)), np.zeros(0, np.int64), np.zeros(0)
             parts = [nothing, *self._finished]
@@ -98,12 +98,12 @@ class Tally:
         if not len(steps.time):
             return
         run = np.cumsum(~steps.follows) - 1
-        begin = np.flatnonzero(~steps.follows)
-        since = steps.time[begin]
-        gap = np.bincount(run[1:], steps.follows[1:] & (np.diff(steps.time) != 1), minlength=len(begin)) > 0
+        first = np.flatnonzero(~steps.follows)
+        since = steps.time[first]
+        gap = np.bincount(run[1:], steps.follows[1:] & (np.diff(steps.time) != 1), minlength=len(first)) > 0
         if repeated:
             since[0], gap[0] = self._open_since, gap[0] | self._open_has_gap
-        last = np.append(begin[1:], len(steps.time)) - 1
+        last = np.append(first[1:], len(steps.time)) - 1
         # A piece does not show whether its last episode goes on in the next one.
         done = len(last) if ended else len(last) - 1
         self._open_since, self._open_has_gap = int(since[-1]), bool(gap[-1])

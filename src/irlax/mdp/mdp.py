@@ -144,7 +144,7 @@ class MDP(StaysOnDevice):
         `smoothing` is added to the counts before they are normalised: a number for every next state alike,
         or an array [S, A, S'] that is zero where a transition cannot happen. `initial` may be counts too.
 
-        A state and action that was never seen has no estimate. `unseen` says what to do: refuse ("error"),
+        A state and action that was never observed has no estimate. `unseen` says what to do: refuse ("error"),
         let the action not exist there ("unavailable"), or assume that it changes nothing ("stay") or leads
         anywhere with equal probability ("uniform").
         """
@@ -174,7 +174,7 @@ class MDP(StaysOnDevice):
     ) -> "MDP":
         """From `DemoStatistics`: its starts and its counts of moves, as `from_counts` takes them.
 
-        `discount` is that of the statistics unless given. An absorbing state, in which nobody is observed to act, needs
+        `discount` is that of the statistics unless given. An absorbing state, in which no choice is observed, needs
         `unseen="stay"`.
         """
         return cls.from_counts(

@@ -1,4 +1,4 @@
-"""Potential shaping: a reward that differs in what it pays when, not in what it wants."""
+"""Potential shaping: it changes a reward, but not which policies are optimal."""
 
 from typing import Any
 
@@ -78,8 +78,8 @@ class FoldedShaped(AbstractFolded):
     def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> Float[Array, "A R"]:
         base, potential = parameters
         potential = jnp.asarray(potential)
-        gained = self.discount * self.dynamics.backward(potential) - self.dynamics.spread(potential)
-        return self.base(base) + gained
+        shaping = self.discount * self.dynamics.backward(potential) - self.dynamics.spread(potential)
+        return self.base(base) + shaping
 
 
 class UnfoldedShaped(AbstractUnfolded):
@@ -93,5 +93,5 @@ class UnfoldedShaped(AbstractUnfolded):
         base, potential = parameters
         potential = jnp.asarray(potential)
         plain, ahead = self.base(base)
-        gained = self.discount * self.dynamics.ahead(potential)
-        return plain - self.dynamics.spread(potential), gained if ahead is None else ahead + gained
+        shaping = self.discount * self.dynamics.ahead(potential)
+        return plain - self.dynamics.spread(potential), shaping if ahead is None else ahead + shaping

@@ -62,8 +62,8 @@ def visits_after_the_end(
 ) -> Float[np.ndarray, "A R"]:
     """Discounted visits to the absorbing states that follow terminated episodes for ever.
 
-    In them the choice between several actions is not observed. It counts as an even one: that is of no consequence
-    where they all pay the same, and else `Expert.choices_after_the_end` is to be asked first.
+    In them the choice between several actions is not observed. It counts as uniform, which changes nothing
+    where all of them have the same reward; `Expert.choices_after_the_end` says where they do not.
     """
     visits = np.zeros(mdp.table_shape[::-1])
     if mdp.terminal is not None or not len(final):
@@ -83,7 +83,7 @@ def visits_after_the_end(
 
 
 def final_states(mdp: MDP, statistics: DemoStatistics) -> Int[np.ndarray, " m"]:
-    """The absorbing state in which each kind of terminated episode ends; at γ = 1, where all pay nothing, any."""
+    """The absorbing state in which each kind of terminated episode ends; at γ = 1, where their rewards are 0, any."""
     endings, absorbing = statistics.endings, mdp.absorbing
     final = endings.final_state[endings.terminated]
     unknown = final < 0

@@ -1,4 +1,4 @@
-"""Whether Markov chains agree, and how many independent draws they are worth."""
+"""Whether Markov chains agree, and the effective number of draws in them."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ LARGEST_R_HAT, LEAST_ESS_OF_A_CHAIN, DIVERGENT_SHARE = 1.01, 100, 0.01
 
 
 class Diagnosis(NamedTuple):
-    """Whether the chains agree, and how many independent draws they are worth."""
+    """Whether the chains agree, and the effective number of draws in them."""
 
     r_hat: float
     ess: float
