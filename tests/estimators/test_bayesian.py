@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import binom, kstest
+from scipy.stats import binom, kstest, norm, rankdata
 
 import irlax as ix
 from irlax.estimators.tabular import chains
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
-from irlax.estimators.tabular.chains import Diagnosis, effective_sample_size, split_r_hat
+from irlax.estimators.tabular.chains import Diagnosis, mixing
 from irlax.estimators.tabular.pairing import pair_up
 from irlax.status import Status, UnfinishedWarning
 from tests.problems import A, S, as_mdp, random_problem
@@ -80,7 +80,7 @@ def fit(demos):
 def test_draws_have_the_mean_and_spread_of_quadrature(fit, demos):
     grid = np.linspace(-5, 7, 2001)[:, None]
     mean, sd = moments(log_posterior(ENDLESS, ONE_FEATURE, demos, grid, normal(1.0)), grid)
-    ess = effective_sample_size(fit.samples.reshape(2, 1000, 1))
+    _, ess = mixing(fit.samples.reshape(2, 1000, 1))
     assert fit.samples.shape == (2000, 1)
     assert np.abs(fit.samples.mean(axis=0) - mean) < 4 * sd / np.sqrt(ess)
     assert np.abs(fit.samples.std(axis=0) / sd - 1) < 4 / np.sqrt(2 * ess)
@@ -152,7 +152,7 @@ def test_two_parameters_with_a_laplace_prior_have_the_moments_of_quadrature():
     axis = np.linspace(-2.5, 3.5, 241)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     mean, sd = moments(log_posterior(problem, features, demos, grid, laplace(0.3)), grid)
-    ess = effective_sample_size(fit.samples.reshape(4, 1000, 2))
+    _, ess = mixing(fit.samples.reshape(4, 1000, 2))
     assert np.all(np.abs(fit.samples.mean(axis=0) - mean) < 4 * sd / np.sqrt(ess))
     assert np.all(np.abs(fit.samples.std(axis=0) / sd - 1) < 5 / np.sqrt(2 * ess))
     # The prior is seen: a normal one of the same variance gives another mean.
@@ -180,9 +180,39 @@ def test_log_density_is_prior_plus_weighted_likelihood_of_all_problems():
     np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-9)
 
 
-def test_diagnostics_agree_with_blackjax_and_with_what_is_known():
-    from blackjax.diagnostics import ess_bulk, rhat
+def normal_scores(draws):
+    """Of the ranks among all draws (Blom 1958)."""
+    return norm.ppf((rankdata(draws).reshape(draws.shape) - 3 / 8) / (draws.size + 1 / 4))
 
+
+def r_hat_by_hand(draws):
+    """Vehtari et al. (2021), equations 1 to 4, of half chains [C, D], in place and in width."""
+    found = []
+    for scores in (normal_scores(draws), normal_scores(np.abs(draws - np.median(draws)))):
+        num = scores.shape[1]
+        between, within = num * scores.mean(axis=1).var(ddof=1), scores.var(axis=1, ddof=1).mean()
+        found.append((((num - 1) / num * within + between / num) / within) ** 0.5)
+    return max(found)
+
+
+def ess_by_hand(draws):
+    """Vehtari et al. (2021), equations 10 to 13, of half chains, with autocovariances by definition."""
+    scores = normal_scores(draws)
+    (chains, num), centred = scores.shape, scores - scores.mean(axis=1, keepdims=True)
+    covariance = [(centred[:, : num - lag] * centred[:, lag:]).sum() / (chains * num) for lag in range(num)]
+    within = covariance[0] * num / (num - 1)
+    overall = covariance[0] + scores.mean(axis=1).var(ddof=1)
+    rho = [1.0, *(1 - (within - covariance[lag]) / overall for lag in range(1, num))]
+    pairs, k = [], 0
+    while 2 * k + 1 < num and rho[2 * k] + rho[2 * k + 1] > 0:
+        pairs.append(min([rho[2 * k] + rho[2 * k + 1], *pairs[-1:]]))
+        k += 1
+    # The first even lag after the last pair counts once if it is positive, as in Stan.
+    tau = -1 + 2 * sum(pairs) + max(rho[2 * k], 0)
+    return chains * num / max(tau, 1 / np.log10(chains * num))
+
+
+def test_diagnostics_are_those_of_their_definitions():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(4, 400, 4))
     draws = noise.copy()
@@ -190,14 +220,27 @@ def test_diagnostics_agree_with_blackjax_and_with_what_is_known():
         draws[:, t, 1] = 0.9 * draws[:, t - 1, 1] + noise[:, t, 1] * (1 - 0.81) ** 0.5
         draws[:, t, 2] = -0.5 * draws[:, t - 1, 2] + noise[:, t, 2] * 0.75**0.5
     draws[0, :, 3] += 2.0
-    r_hat, ess = split_r_hat(draws), effective_sample_size(draws)
-    with jax.enable_x64(True):
-        np.testing.assert_allclose(r_hat, jax.jit(rhat)(draws), rtol=1e-8)
-        np.testing.assert_allclose(ess, jax.jit(ess_bulk)(draws), rtol=0.05)
+    r_hat, ess = mixing(draws)
+    halves = np.concatenate([draws[:, :200], draws[:, 200:]])
+    np.testing.assert_allclose(r_hat, [r_hat_by_hand(halves[..., k]) for k in range(4)], rtol=1e-10)
+    by_hand = [ess_by_hand(halves[..., k]) for k in range(3)]
+    np.testing.assert_allclose(ess[:2], by_hand[:2], rtol=1e-10)
+    # Where the lag after the last pair is higher than the pair itself, blackjax lowers it.
+    np.testing.assert_allclose(ess[2], by_hand[2], rtol=0.05)
     # (1 − ρ)/(1 + ρ) of the draws are independent.
     np.testing.assert_allclose(ess[:3] / 1600, [1, 0.1 / 1.9, 1.5 / 0.5], rtol=0.35)
     assert np.all(r_hat[[0, 2]] < 1.01)
-    assert r_hat[3] > 1.3
+    assert r_hat[3] > 1.3 and ess[3] < 20
+
+
+@pytest.mark.filterwarnings("error")
+def test_draws_that_are_all_equal_count_nothing():
+    draws = np.random.default_rng(0).normal(size=(4, 400, 4))
+    draws[..., 1], draws[..., 2], draws[0, :, 3] = 3.0, np.nan, 3.0
+    r_hat, ess = mixing(draws)
+    assert np.array_equal(np.isinf(r_hat), [False, True, True, False])
+    assert np.array_equal(ess == 0, [False, True, True, False])
+    assert Diagnosis.of(draws, np.zeros((4, 400), bool)).status is Status.STALLED
 
 
 def test_a_sample_counts_only_if_it_mixes_and_does_not_diverge():

@@ -1,4 +1,4 @@
-"""Linked states and decomposability: when a state-only reward can be told from its policy. Primer, 4.4.5."""
+"""Linked states and decomposability: when a policy identifies a state-only reward. Primer, 4.4.5."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +20,7 @@ def linked_components(mdp: MDP) -> Int[np.ndarray, " S"]:
     """
     followed_by = _successors(mdp)
     size = mdp.num_states
-    # A hub for each state joins all that can follow it: a star does for connectivity what a clique would.
+    # A hub for each state joins all states that can follow it: for connectivity a star is as good as a clique.
     hubs = sp.block_array([[None, followed_by], [followed_by.T, None]], format="csr")
     _, label = connected_components(hubs, directed=False)
     _, component = np.unique(label[size:], return_inverse=True)

@@ -27,7 +27,7 @@ import numpy as np
 import scipy
 
 from irlax import checks, records, registry, storage
-from irlax.demos import Demonstrations
+from irlax.demos import Demonstrations, DemoStatistics
 from irlax.demos.read_write import read_demos, write_demos
 from irlax.estimators.fit import Fit
 from irlax.mdp import MDP
@@ -39,11 +39,14 @@ from irlax.version import __version__
 FORMAT = "irlax-run-1"
 FIT, ARRAYS, REPORT = "fit.json", "arrays.npz", "report.html"
 #: Whatever else lies in a folder is not irlax's to remove.
-_OURS = re.compile(r"fit\.json|arrays\.npz|(mdp|demos)\d*\.npz|report\.html|checkpoint\.npz|log\.jsonl|events\..*")
+_OURS = re.compile(
+    r"fit\.json|arrays\.npz|(mdp|demos|statistics)\d*\.npz|report\.html|checkpoint\.npz|log\.jsonl|events\..*"
+)
 _INSIDE = re.compile(r"[a-z]+\d*\.npz")
 
 registry.stored_in_file("mdp", MDP, save_mdp, load_mdp)
 registry.stored_in_file("demos", Demonstrations, write_demos, read_demos)
+registry.stored_in_file("statistics", DemoStatistics, lambda path, thing: thing.save(path), DemoStatistics.load)
 
 
 def save(fit: Fit, path: str | os.PathLike[str]) -> Path:

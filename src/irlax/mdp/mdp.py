@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import equinox as eqx
 import jax
@@ -164,6 +164,32 @@ class MDP(StaysOnDevice):
         table = table + _checked_smoothing(smoothing, table.shape)
         probs, available = counts_to_probs(table, available, unseen)
         return cls.from_dense(probs, _normalised(initial), discount=discount, horizon=horizon, available=available)
+
+    @classmethod
+    def from_statistics(
+        cls,
+        statistics: "CountedMoves",
+        *,
+        discount: Scalar | None = None,
+        horizon: int | None = None,
+        available: Any = None,
+        smoothing: Any = 0.0,
+        unseen: Literal["error", "unavailable", "stay", "uniform"] = "error",
+    ) -> "MDP":
+        """From `DemoStatistics`: its starts and its counts of moves, as `from_counts` takes them.
+
+        `discount` is that of the statistics unless given. An absorbing state, in which no choice is observed, needs
+        `unseen="stay"`.
+        """
+        return cls.from_counts(
+            list(statistics.transitions),
+            statistics.starts,
+            discount=statistics.discount if discount is None else discount,
+            horizon=horizon,
+            available=available,
+            smoothing=smoothing,
+            unseen=unseen,
+        )
 
     @classmethod
     def from_actions(
@@ -362,6 +388,25 @@ class MDP(StaysOnDevice):
         labels = dataclasses.replace(self.labels, **given)
         labels.check(self.num_states, self.num_actions)
         return dataclasses.replace(self, labels=labels)
+
+
+class CountedMoves(Protocol):
+    """Sums over demonstrations: what `MDP.from_statistics` needs of `irlax.DemoStatistics`."""
+
+    @property
+    def discount(self) -> float:
+        """γ."""
+        ...
+
+    @property
+    def starts(self) -> Float[np.ndarray, " S"]:
+        """How often episodes started in each state."""
+        ...
+
+    @property
+    def transitions(self) -> Sequence[Any]:
+        """How often s' followed s, a scipy.sparse (S, S) matrix for each action."""
+        ...
 
 
 def _narrowed(leaf: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rewards computed by a network from what each state looks like (Maximum Entropy Deep IRL)."""
+"""Rewards computed by a network from an observation of each state (Maximum Entropy Deep IRL)."""
 
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from irlax.typing import Array, Float, PRNGKeyArray
 
 @stored("neural-reward")
 class NeuralReward(AbstractReward):
-    """A network of what each state looks like.
+    """A network of an observation of each state.
 
     `observations` are [S, D], for a multilayer perceptron, or [S, height, width, channels], pictures, for a
     convolution followed by one. Over "s" the network has one output; over "sa" one for each action
@@ -32,7 +32,7 @@ class NeuralReward(AbstractReward):
     observations: Float[Array, "S ..."]
     over: Over = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
-    #: width, depth, channels and activation: what it takes to build the network again.
+    #: width, depth, channels and activation: all that is needed to build the network again.
     architecture: tuple[int, int, int, str] = eqx.field(static=True)
 
     def __init__(
@@ -178,16 +178,16 @@ class Network(eqx.Module):
         self.perceptron = eqx.nn.MLP(inputs * size, outputs, width, depth, activation=act, key=perceptron_key)
 
     def __call__(self, *observations: Float[Array, "..."]) -> Float[Array, " outputs"]:
-        return self.perceptron(jnp.concatenate([self.look(observation) for observation in observations]))
+        return self.perceptron(jnp.concatenate([self.encode(observation) for observation in observations]))
 
-    def look(self, observation: Float[Array, "..."]) -> Float[Array, " D"]:
+    def encode(self, observation: Float[Array, "..."]) -> Float[Array, " D"]:
         """One observation as a vector."""
-        seen = jnp.asarray(observation)
+        encoded = jnp.asarray(observation)
         if self.convolutions:
-            seen = jnp.moveaxis(seen, -1, 0)
+            encoded = jnp.moveaxis(encoded, -1, 0)
         for convolution in self.convolutions:
-            seen = jax.nn.relu(convolution(seen))
-        return seen.ravel()
+            encoded = jax.nn.relu(convolution(encoded))
+        return encoded.ravel()
 
 
 class FoldedNeural(AbstractFolded):

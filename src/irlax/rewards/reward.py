@@ -1,8 +1,8 @@
-"""What a reward is to an estimator: parameters, and two functions of them.
+"""The interface of rewards: parameters, and two functions of them.
 
-A user's reward stands apart from any MDP. Folded into one, it becomes a function from parameters to arrays
-that contains nothing else: `fold` gives E[r(s,a,S')], all that the causal model sees; `unfold` keeps the
-part that depends on s', which the path model exponentiates transition by transition.
+A reward is defined without an MDP. In one, it becomes a function from parameters to arrays: `fold` gives
+E[r(s,a,S')], which is all that the causal model uses; `unfold` keeps the part that depends on s', which the path model
+exponentiates transition by transition.
 """
 
 import abc
@@ -30,7 +30,7 @@ class AbstractFolded(StaysOnDevice):
 
     @property
     def by_state(self) -> bool:
-        """Whether it is the same for all actions of a state: then visits to states are all that one needs to know."""
+        """Whether it is the same for all actions of a state: then visits to states determine its expectation."""
         return False
 
 

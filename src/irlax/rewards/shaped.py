@@ -1,4 +1,4 @@
-"""Potential shaping: a reward that differs in what it pays when, not in what it wants."""
+"""Potential shaping: it changes a reward, but not which policies are optimal."""
 
 from typing import Any
 
@@ -80,8 +80,8 @@ class FoldedShaped(AbstractFolded):
     def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> Float[Array, "A R"]:
         base, potential = parameters
         potential = jnp.asarray(potential)
-        gained = self.discount * self.mdp.dynamics.backward(potential) - self.mdp.rows.repeat(potential)
-        return self.base(base) + gained
+        shaping = self.discount * self.mdp.dynamics.backward(potential) - self.mdp.rows.repeat(potential)
+        return self.base(base) + shaping
 
 
 class UnfoldedShaped(AbstractUnfolded):
@@ -95,5 +95,5 @@ class UnfoldedShaped(AbstractUnfolded):
         base, potential = parameters
         potential = jnp.asarray(potential)
         plain, by_next = self.base(base)
-        gained = self.discount * self.mdp.dynamics.next_values(potential)
-        return plain - self.mdp.rows.repeat(potential), gained if by_next is None else by_next + gained
+        shaping = self.discount * self.mdp.dynamics.next_values(potential)
+        return plain - self.mdp.rows.repeat(potential), shaping if by_next is None else by_next + shaping

@@ -20,7 +20,7 @@ Over = Literal["s", "sa", "sas"]
 class TabularReward(AbstractReward):
     """A reward of its own for every s ("s"), (s, a) ("sa") or (s, a, s') ("sas"), in C order.
 
-    `values` is the table, zero to begin with; its shape is known once the reward meets an MDP.
+    `values` is the table, zero unless given; without it, `bind` gives the reward the shape of its MDP.
     """
 
     over: Over = eqx.field(static=True)

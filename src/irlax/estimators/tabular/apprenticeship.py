@@ -125,7 +125,7 @@ class ApprenticeshipIRL(AbstractTabularIRL):
                 experts=(expert,),
                 status=status,
                 feature_gap=found.gap,
-                log_likelihood=None if expert.demos is None else total_log_likelihood(policy, expert),
+                log_likelihood=None if expert.recorded is None else total_log_likelihood(policy, expert),
                 held_out_log_likelihood=None if unseen is None else total_log_likelihood(policy, unseen),
                 history=History.of(session.history),
                 seconds=time.perf_counter() - started,

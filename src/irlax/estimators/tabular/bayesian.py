@@ -387,7 +387,7 @@ def _checked(
     rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...], held_out: Demonstrations | None
 ) -> Expert | None:
     """The held-out demonstrations, if a posterior can be had at all."""
-    if any(expert.demos is None for expert in experts):
+    if any(expert.given_occupancy is not None for expert in experts):
         raise ValueError(
             "A posterior needs data: a policy or an occupancy does not say how often it was observed. Pass "
             "Demonstrations, for instance those of `rollout(mdp, policy, num=..., key=...)`."

@@ -8,6 +8,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.components import CrossValidation
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.log_likelihood import total_log_likelihood
@@ -27,6 +28,8 @@ FOLDS = 5
 
 def chosen_l2(estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> CrossValidation:
     """The l2 with the best held-out log likelihood over five folds of episodes."""
+    for expert in experts:
+        refuse_statistics(expert.statistics, "`l2='cv'`")
     if any(expert.demos is None for expert in experts):
         raise ValueError("`l2='cv'` needs demonstrations to hold out; a policy or an occupancy has none.")
     folds = [_folds(expert) for expert in experts]

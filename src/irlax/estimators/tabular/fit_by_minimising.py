@@ -91,7 +91,7 @@ def gather(
     slope = problem.raw_gradient(found.at.gradient) - l2 * flat(theta)
     learned = tuple(reward.with_parameters(on_host(theta)) for reward in goal.rewards)
     plans = tuple(goal.plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
-    observed = all(expert.demos is not None for expert in experts)
+    observed = all(expert.recorded is not None for expert in experts)
     fit = TabularFit(
         estimator=estimator,
         rewards=learned,

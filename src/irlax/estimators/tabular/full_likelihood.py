@@ -19,6 +19,7 @@ from irlax import checks
 from irlax.analysis.regression import decimals, regression_table
 from irlax.analysis.standard_errors import Kind, confidence_interval, rank
 from irlax.demos import Demonstrations
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.inference import (
     Cluster,
     Information,
@@ -113,6 +114,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool) -> FullL
         raise ValueError("The full likelihood is for fits to one MDP without a penalty, l2 = 0.")
     expert = next(iter(fit.experts))
     expert.mdp.require_one_row("`full_likelihood`")
+    refuse_statistics(expert.statistics, "The likelihood of transitions")
     demos = expert.demos
     assert demos is not None
     weight = np.repeat(demos.weights, demos.lengths)

@@ -20,6 +20,7 @@ from irlax.analysis.standard_errors import (
     summed_by,
 )
 from irlax.demos import Demonstrations
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.problem import Flattening
@@ -59,6 +60,8 @@ class Information(NamedTuple):
     weights: Float[np.ndarray, " N"]
     #: What a quadratic penalty added to each second derivative.
     penalty: float = 0.0
+    #: Whether these are not episodes, but the distinct choices of statistics.
+    from_statistics: bool = False
 
     def covariance(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "K K"]:
         """The covariance of the estimates, NaN where they are not identified."""
@@ -75,6 +78,12 @@ class Information(NamedTuple):
             raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
         if kind != "sandwich" and weights == "sampling":
             raise ValueError("Weights from sampling need kind='sandwich': the others take them to be frequencies.")
+        if self.from_statistics and (cluster is not None or weights == "sampling"):
+            raise ValueError(
+                "Clustered standard errors and weights from sampling need the scores of each episode, but this fit is "
+                "to statistics, which hold only sums over them. Leave out `cluster` and `weights`, or fit to "
+                "Demonstrations."
+            )
         counted = np.sqrt(self.weights) if weights == "frequency" else self.weights
         if cluster is None:
             return counted[self.episode][:, None] * self.scores
@@ -102,8 +111,9 @@ def episodes_of(demos: list[Demonstrations]) -> tuple[Int[np.ndarray, " n"], Flo
 
 
 def all_demos(fit: "TabularFit") -> list[Demonstrations]:
-    """The demonstrations of each MDP that has any."""
-    return [expert.demos for expert in fit.experts if expert.demos is not None]
+    """The demonstrations, or the distinct choices of their statistics, of each MDP that has any."""
+    found = [expert.recorded for expert in fit.experts]
+    return [demos for demos in found if demos is not None]
 
 
 def refuse_unless_likelihood(fit: "TabularFit") -> None:
@@ -126,14 +136,14 @@ def information_of(fit: "TabularFit") -> Information:
     scores = []
     with scope():
         for reward, expert in zip(fit.rewards, fit.experts, strict=True):
-            assert expert.demos is not None
             likelihood, flattening = ObservedLikelihood.of(expert, reward), Flattening.of(reward.parameters)
             scores.append(likelihood.by_row(_slopes(likelihood.objective, flattening, jnp.asarray(theta))))
             curvature = np.asarray(_curvature(likelihood.objective, flattening, jnp.asarray(theta)))
-            total += expert.demos.weights.sum() * curvature
+            total += expert.weight * curvature
     episode, weights = episodes_of(all_demos(fit))
-    penalty = fit.l2 * float(weights.sum())
-    return Information((total + total.T) / 2, np.concatenate(scores), episode, weights, penalty)
+    penalty = fit.l2 * sum(expert.weight for expert in fit.experts)
+    counted = any(expert.statistics is not None for expert in fit.experts)
+    return Information((total + total.T) / 2, np.concatenate(scores), episode, weights, penalty, counted)
 
 
 @eqx.filter_jit
@@ -164,6 +174,7 @@ def refitted(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndar
     if len(fit.experts) > 1:
         raise ValueError("The bootstrap is for fits to one MDP.")
     reward, expert, information = fit.reward, next(iter(fit.experts)), fit.information
+    refuse_statistics(expert.statistics, "The bootstrap")
     demos = expert.demos
     assert demos is not None
     with scope():

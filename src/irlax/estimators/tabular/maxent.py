@@ -100,7 +100,7 @@ def _objective(reward: AbstractReward, expert: Expert) -> PathMatching:
 def _observed_transitions(expert: Expert, visits: Any) -> Any:
     """Discounted visits to each transition, aligned: the data's own where there are data, else the dynamics'."""
     dynamics = expert.mdp.dynamics
-    if expert.demos is None:
+    if expert.given_occupancy is not None:
         return dynamics.for_all_next(visits) * dynamics.transitions().probs
     states, actions, after, weight = expert.transitions()
     table = jnp.zeros((expert.mdp.num_states, expert.mdp.num_actions, expert.mdp.num_states))

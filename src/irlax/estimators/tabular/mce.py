@@ -95,11 +95,11 @@ class MCEIRL(AbstractTabularIRL):
     ) -> TabularFit:
         """Learn `reward`, starting from its current parameters.
 
-        The demonstrator is `Demonstrations`, a policy array or a plan (`demos`), or an occupancy (`occupancy=`; for
-        feature matching its sum over time will do). With lists of MDPs and demonstrators one reward is learned from
-        all of them, each in proportion to its episodes. `held_out` demonstrations are scored, never learned from.
-        `callback` receives every iterate, and may return True to stop. `run` is a folder (`RunFolder`) in which every
-        iterate is recorded, and from which a killed fit goes on.
+        The demonstrator is `Demonstrations`, their `DemoStatistics`, a policy array or a plan (`demos`), or an
+        occupancy (`occupancy=`; for feature matching its sum over time will do). With lists of MDPs and demonstrators
+        one reward is learned from all of them, each in proportion to its episodes. `held_out` demonstrations are
+        scored, never learned from. `callback` receives every iterate, and may return True to stop. `run` is a folder
+        (`RunFolder`) in which every iterate is recorded, and from which a killed fit goes on.
         """
         started = time.perf_counter()
         with scope():

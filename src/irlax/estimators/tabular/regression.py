@@ -70,7 +70,8 @@ def _null(fit: "TabularFit") -> tuple[float, str]:
         return float(taken @ np.log(taken / taken.sum())), "the actions' shares"
     total = 0.0
     for expert in fit.experts:
-        assert expert.demos is not None
-        exist = expert.mdp.num_available[expert.demos.tabular_states]
-        total -= float(np.repeat(expert.demos.weights, expert.demos.lengths) @ np.log(exist))
+        demos = expert.recorded
+        assert demos is not None
+        exist = expert.mdp.num_available[demos.tabular_states]
+        total -= float(np.repeat(demos.weights, demos.lengths) @ np.log(exist))
     return total, "equal chances"

@@ -100,6 +100,8 @@ def _observed(expert: Expert) -> tuple[Float[np.ndarray, "S A"], bool]:
     """The expert's discounted visits, and whether they are those of whole episodes."""
     if expert.is_whole():
         return expert.visits(warn=False)[0].T, True
+    if expert.statistics is not None:
+        return expert.statistics.visits, False
     assert expert.demos is not None
     demos, shape = expert.demos, (expert.mdp.num_states, expert.mdp.num_actions)
     weight = np.repeat(demos.weights, demos.lengths) * float(expert.mdp.discount) ** demos.times

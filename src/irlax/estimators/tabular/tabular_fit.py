@@ -10,7 +10,7 @@ from scipy.linalg import null_space
 
 from irlax.analysis.identifiability import Identification, identify
 from irlax.analysis.standard_errors import Kind, confidence_interval
-from irlax.demos import Demonstrations
+from irlax.demos import Demonstrations, DemoStatistics
 from irlax.estimators.fit import RewardFit
 from irlax.estimators.tabular.components import Certificate, Component, CrossValidation, PolicyMixture, Posterior
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
@@ -124,12 +124,17 @@ class TabularFit(RewardFit):
     @property
     def num_choices(self) -> int:
         """Observed choices."""
-        return sum(expert.demos.num_steps for expert in self.experts if expert.demos is not None)
+        return sum(data.num_steps for data in self._data())
 
     @property
     def num_episodes(self) -> int:
         """Observed episodes."""
-        return sum(expert.demos.num_episodes for expert in self.experts if expert.demos is not None)
+        return sum(data.num_episodes for data in self._data())
+
+    def _data(self) -> list[Demonstrations | DemoStatistics]:
+        """What was observed in each MDP in which anything was."""
+        found = [expert.demos if expert.statistics is None else expert.statistics for expert in self.experts]
+        return [data for data in found if data is not None]
 
     def expected_value_difference(self, true_reward: Any, *, policy: Literal["hard", "soft"] = "hard") -> float:
         """What is lost, in true expected return, by planning with the learned reward instead of the true one.
@@ -321,7 +326,7 @@ class TabularFit(RewardFit):
         """
         reward, expert = self.rewards[which], self.experts[which]
         plan = soft_plan(expert.mdp, reward.table(expert.mdp))
-        return identify(expert.mdp, reward, plan, demos=expert.demos)
+        return identify(expert.mdp, reward, plan, demos=expert.recorded)
 
     def unidentified(self) -> Float[np.ndarray, "n K"]:
         """Directions of the parameters that no choice in these demonstrations reveals, in any of the MDPs; orthonormal.

@@ -12,6 +12,7 @@ from jax.scipy.special import entr
 
 from irlax import checks
 from irlax.demos import Demonstrations
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
 from irlax.estimators.tabular.fit_by_minimising import Goal, fit_by_minimising
@@ -149,6 +150,8 @@ def _refuse_unless_linear(rewards: tuple[AbstractReward, ...], experts: tuple[Ex
             "Two-step estimation needs rewards that are linear in their parameters, such as LinearReward or "
             "TabularReward: only then are values affine in them. Use MCEIRL(objective='likelihood')."
         )
+    for expert in experts:
+        refuse_statistics(expert.statistics, "Two-step estimation")
     if any(expert.demos is None for expert in experts):
         raise TypeError("Two-step estimation needs demonstrations; for a policy or an occupancy use MCEIRL.")
 
