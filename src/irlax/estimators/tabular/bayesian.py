@@ -190,7 +190,11 @@ class BayesianIRL(AbstractTabularIRL):
                 ),
                 seconds=time.perf_counter() - started,
                 posterior=components.Posterior(
-                    samples.reshape(-1, samples.shape[-1]), diagnosis.r_hat, diagnosis.ess, diagnosis.divergent
+                    samples.reshape(-1, samples.shape[-1]),
+                    diagnosis.r_hat,
+                    diagnosis.ess,
+                    diagnosis.divergent,
+                    np.asarray(jr.key_data(key)),
                 ),
             )
         warn_unless_success(status, diagnosis.advice)

@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from irlax.registry import stored
-from irlax.typing import Float
+from irlax.typing import Float, Shaped
 
 
 @stored("certificate")
@@ -58,6 +58,8 @@ class Posterior(eqx.Module):
     r_hat: float
     effective_sample_size: float
     divergent: int
+    #: The numbers of the random key that they were drawn with.
+    key: Shaped[np.ndarray, "..."]
 
     def facts(self) -> list[tuple[str, Any]]:
         """What a summary says of it."""
