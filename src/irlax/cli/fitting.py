@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import importlib
 import inspect
 import re
 import sys
@@ -14,35 +13,18 @@ import numpy as np
 
 from irlax import rl
 from irlax.cli.inputs import Problem
+from irlax.cli.methods import estimator_class
 from irlax.estimators.tabular.solvers import SOLVERS
 from irlax.iteration import History
 from irlax.rewards import AbstractReward
 from irlax.status import Status
 
-#: The module and the class of each method.
-METHODS = {
-    "mce": ("tabular.mce", "MCEIRL"),
-    "maxent": ("tabular.maxent", "MaxEntIRL"),
-    "apprenticeship": ("tabular.apprenticeship", "ApprenticeshipIRL"),
-    "bayesian": ("tabular.bayesian", "BayesianIRL"),
-    "two-step": ("tabular.two_step", "TwoStepIRL"),
-    "mixture": ("tabular.mixture", "MixtureIRL"),
-    "airl": ("sampled.airl", "AIRL"),
-    "sampled-mce": ("sampled.mce_sampled", "SampledMCEIRL"),
-    "gcl": ("sampled.gcl", "GCL"),
-    "gan-gcl": ("sampled.gan_gcl", "GANGCL"),
-    "gail": ("sampled.gail", "GAIL"),
-    "cloning": ("sampled.cloning", "BehaviouralCloning"),
-}
-#: Those that act in an environment, because they do not know its dynamics.
-ACTING = tuple(name for name, (module, _) in METHODS.items() if module.startswith("sampled."))
 _WORDS = {"true": True, "false": False, "none": None}
 
 
 def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str, str]) -> Any:
     """The estimator with the given options and settings, its own and those of its solver or learner."""
-    module, name = METHODS[method]
-    kind = getattr(importlib.import_module(f"irlax.estimators.{module}"), name)
+    kind = estimator_class(method)
     known = [field.name for field in dataclasses.fields(kind)]
     fields = dict(options)
     for name in fields:
