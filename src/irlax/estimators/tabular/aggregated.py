@@ -134,8 +134,9 @@ def _discounted_visits(mdp: MDP, statistics: DemoStatistics) -> Float[np.ndarray
             f"In the statistics {_other_discount(mdp, statistics)}. Compute them with that of the MDP, or use "
             f"objective='likelihood', which does not discount choices."
         )
-    powers = float(mdp.discount) ** np.arange(np.shape(statistics.by_time)[0])
-    return np.asarray(powers @ statistics.by_time).reshape(statistics.choices.shape)
+    counted, shape = statistics.by_time.tocoo(), statistics.choices.shape
+    discounted = counted.data * float(mdp.discount) ** counted.row
+    return np.bincount(counted.col, discounted, minlength=statistics.choices.size).reshape(shape)
 
 
 def _other_discount(mdp: MDP, statistics: DemoStatistics) -> str:
