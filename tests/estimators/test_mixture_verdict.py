@@ -134,18 +134,3 @@ def test_the_penalty_is_chosen_by_what_predicts_other_individuals(tmp_path):
         totals.append(total / (12 * weights.sum()))
     np.testing.assert_allclose(score, totals[0], rtol=1e-6)
     assert totals[0] == max(totals)
-
-
-def test_a_mixture_of_the_first_format_is_read(fit, tmp_path):
-    run = fit.save(tmp_path / "run")
-    record = json.loads((run / "fit.json").read_text())
-    for name in ("reason", "held_out_log_likelihood", "extras"):
-        del record[name]
-    (run / "fit.json").write_text(json.dumps(record | {"format": "irlax-fit-mixture-1"}))
-    arrays = dict(np.load(run / "arrays.npz"))
-    arrays["weights"] *= 2
-    arrays["scores"] *= 2
-    np.savez(run / "arrays.npz", **arrays)
-    old = ix.load(run)
-    np.testing.assert_array_equal(old.scores, fit.scores)
-    assert old.held_out_log_likelihood is None
