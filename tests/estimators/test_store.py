@@ -28,8 +28,10 @@ from irlax.estimators.store import save, versions_of
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
 from irlax.estimators.tabular.components import PolicyMixture, Posterior
 from irlax.estimators.tabular.tabular_fit import plan_of
-from irlax.registry import FileFormat
+from irlax.registry import FileFormat, stored
 from irlax.rewards import AbstractReward
+from irlax.rewards.linear import PlainUnfolded
+from irlax.rewards.reward import AbstractFolded
 from tests.fits import REWARDS, A, K, S, T, made, random_mdp, same
 
 
@@ -188,6 +190,44 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ValueError, match="finite"):
         save(dataclasses.replace(fit, rewards=(endless,)), tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+@stored("test-quadratic-reward")
+class Quadratic(AbstractReward):
+    """Somebody's own reward, −(θ·φ)², saved by its fields."""
+
+    inner: LinearReward
+    parameters = property(lambda self: self.inner.parameters)
+
+    def with_parameters(self, parameters):
+        return Quadratic(self.inner.with_parameters(parameters))
+
+    def bind(self, mdp):
+        return Quadratic(self.inner.bind(mdp))
+
+    def fold(self, mdp):
+        return Squared(self.inner.fold(mdp))
+
+    def unfold(self, mdp):
+        return PlainUnfolded(self.fold(mdp))
+
+    def parameter_names(self):
+        return self.inner.parameter_names()
+
+    def scales(self, mdp):
+        return self.inner.scales(mdp)
+
+
+class Squared(AbstractFolded):
+    folded: AbstractFolded
+
+    def __call__(self, parameters):
+        return -(self.folded(parameters) ** 2)
+
+
+def test_a_users_own_reward_is_saved_and_loaded_with_its_fit(tmp_path):
+    fit = made(Quadratic(LinearReward(np.random.default_rng(0).normal(size=(S, K)), [1.0, 2.0])))
+    assert same(load(fit.save(tmp_path / "run")), fit)
 
 
 @pytest.fixture
