@@ -20,6 +20,8 @@ ORDER = [
     "storage",
     "records",
     "tables",
+    "spaces",
+    "networks",
     "mdp",
     "planning",
     "rewards",

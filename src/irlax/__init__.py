@@ -36,9 +36,8 @@ from irlax.estimators.sampled import (
     GANGCL,
     GCL,
     BehaviouralCloning,
-    ObservedReward,
+    Rounds,
     SampledMCEIRL,
-    ShapedObservedReward,
 )
 from irlax.estimators.status import Fit, NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.estimators.tabular import (
@@ -79,7 +78,15 @@ from irlax.planning import (
     visits,
 )
 from irlax.report.curves import demand_figure
-from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
+from irlax.rewards import (
+    LinearReward,
+    NeuralReward,
+    ObservedReward,
+    RewardNet,
+    ShapedObservedReward,
+    ShapedReward,
+    TabularReward,
+)
 from irlax.version import __version__
 
 __all__ = [
@@ -109,6 +116,8 @@ __all__ = [
     "NotIdentifiedWarning",
     "ObservedReward",
     "Plan",
+    "RewardNet",
+    "Rounds",
     "SampledMCEIRL",
     "ShapedObservedReward",
     "ShapedReward",

@@ -6,10 +6,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from irlax.envs.environment import AbstractEnvironment, Discrete, Step
-from irlax.rl.networks import policy_for
+from irlax.envs.environment import AbstractEnvironment, Step
+from irlax.rl.policies import init_policy
 from irlax.rl.ppo import generalised_advantage
 from irlax.rl.rollout import begin, collect, spread_out
+from irlax.spaces import Discrete
 
 
 class Clock(AbstractEnvironment):
@@ -36,7 +37,7 @@ class Clock(AbstractEnvironment):
 
 
 ENV = Clock()
-POLICY = policy_for(Discrete(2), 2, width=4, depth=1, activation="tanh", key=jr.key(0))
+POLICY = init_policy(Discrete(2), 2, width=4, depth=1, activation="tanh", key=jr.key(0))
 
 
 @eqx.filter_jit

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from irlax.envs.environment import Box
 from irlax.rl import PPO
 from irlax.rl.learner import flat
 from irlax.rl.rollout import begin, collect
 from irlax.rl.squashing import Gaussian, log_density_at, log_density_of, squash
+from irlax.spaces import Box
 from tests.probes import NormalBandit
 
 BOXES = [(-1.0, 1.0), (-4.0, 6.0), (0.0, 0.5)]
@@ -122,7 +122,7 @@ def test_ppo_reports_the_entropy_of_a_policy_at_the_edge(mean):
     """Of which the actions, all of them the edge itself, tell nothing."""
     env, key = NormalBandit(), jr.key(1)
     ppo = PPO(num_envs=512, length=4, epochs=1, minibatches=1, width=4, depth=1, explore=0.0)
-    agent = ppo.begin(1, env.actions, key=jr.key(0))
+    agent = ppo.init_agent(1, env.actions, key=jr.key(0))
     biases = jnp.array([mean, 0.0], jnp.float32)
     agent = eqx.tree_at(lambda agent: agent.policy.network.biases[-1], agent, biases)
     runners = jax.vmap(lambda key: begin(env, 0.0, key))(jr.split(key, 512))

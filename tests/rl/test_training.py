@@ -11,7 +11,7 @@ import pytest
 
 from irlax.envs import make
 from irlax.rl import load_policy, save_policy
-from irlax.rl.networks import policy_for
+from irlax.rl.policies import init_policy
 from irlax.rl.policy_file import read_policy
 from tests.probes import HostBandit, NormalBandit, Probe
 from tests.rl.test_learners import LEARNERS, SMALL_PPO, on_both
@@ -86,7 +86,7 @@ def test_a_policy_on_disk_is_the_policy(tmp_path):
     seen, action = jnp.array([1.0]), jnp.asarray(1)
     assert loaded.log_prob(seen, action) == trained.policy.log_prob(seen, action)
     assert about["learner"] == "PPO" and about["environment"] == "Probe"
-    box = policy_for(NormalBandit().actions, 1, width=4, depth=2, activation="relu", key=jr.key(0))
+    box = init_policy(NormalBandit().actions, 1, width=4, depth=2, activation="relu", key=jr.key(0))
     save_policy(tmp_path / "box.eqx", box)
     again = load_policy(tmp_path / "box.eqx")
     assert again.log_prob(seen, jnp.array([0.5])) == box.log_prob(seen, jnp.array([0.5]))
@@ -107,7 +107,7 @@ def test_a_policy_on_disk_is_the_policy(tmp_path):
 )
 def test_a_damaged_policy_is_a_value_error(tmp_path, damage, message):
     path = tmp_path / "policy.eqx"
-    save_policy(path, policy_for(ENV.actions, 1, width=4, depth=1, activation="tanh", key=jr.key(0)))
+    save_policy(path, init_policy(ENV.actions, 1, width=4, depth=1, activation="tanh", key=jr.key(0)))
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises((ValueError, TypeError), match=message):
         load_policy(path)

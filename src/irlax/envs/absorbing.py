@@ -18,7 +18,8 @@ from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.demos.demonstrations import from_rows
 from irlax.envs.checking import check_demos
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Step
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 

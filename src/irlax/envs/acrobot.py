@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax.envs.angles import within_half_turn
-from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
+from irlax.spaces import Discrete
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Step
 from irlax.envs.timed import Timed
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, PRNGKeyArray
 
 

@@ -5,20 +5,8 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Bool, Float, PRNGKeyArray
-
-
-class Discrete(eqx.Module):
-    """Actions 0..num−1."""
-
-    num: int = eqx.field(static=True)
-
-
-class Box(eqx.Module):
-    """Actions in a box, one interval for each coordinate."""
-
-    low: Float[Array, " n"]
-    high: Float[Array, " n"]
 
 
 class Step(NamedTuple):

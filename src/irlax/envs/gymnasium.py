@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from irlax import checks
-from irlax.envs.environment import Box, Discrete
+from irlax.spaces import Box, Discrete
 from irlax.typing import Bool, Float, Shaped
 
 #: Environments of Gymnasium that never end before their time limit.

@@ -6,8 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
+from irlax.spaces import Discrete
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 

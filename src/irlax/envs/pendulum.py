@@ -8,8 +8,8 @@ import jax.random as jr
 import numpy as np
 
 from irlax.envs.angles import within_half_turn
-from irlax.envs.environment import Box
 from irlax.envs.timed import AbstractTimedEnvironment
+from irlax.spaces import Box
 from irlax.typing import Array, Bool, Float, PRNGKeyArray
 
 

@@ -9,11 +9,11 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks
-from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
 from irlax.mdp import MDP
 from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.sampling import inverse_cdf
+from irlax.spaces import Discrete
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from irlax.envs.environment import Box, Discrete
 from irlax.rl.learner import AbstractLearner, Metrics, State, check_spaces
 from irlax.rl.rollout import Choice, Exploration, Transition, begin_exploration, choose, choose_tree
+from irlax.spaces import Box, Discrete
 from irlax.typing import PRNGKeyArray
 
 
@@ -66,10 +66,10 @@ class HostRunner:
         """A new agent, with the random experience that it wants first."""
         learner, env = self._learner, self._env
         agent_key, warmup_key, state_key = jr.split(key, 3)
-        agent = learner.begin(env.observation_size, env.actions, key=agent_key)
+        agent = learner.init_agent(env.observation_size, env.actions, key=agent_key)
         if learner.warmup_length:
             batch, _ = self.collect(None, learner.warmup_length, 0.0, warmup_key)
-            agent = eqx.filter_jit(learner.remember)(agent, batch)
+            agent = eqx.filter_jit(learner.add)(agent, batch)
         return State(agent, None, state_key, jnp.asarray(learner.warmup_steps, jnp.int32))
 
     def step(self, state: State, reward: Callable[..., Any] | None, rate: Any) -> tuple[State, Metrics]:

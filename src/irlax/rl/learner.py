@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax import checks
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete
+from irlax.envs.environment import AbstractEnvironment
 from irlax.rl.rollout import Runner, Transition, collect, spread_out
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, Int, PRNGKeyArray, Scalar
 
 if TYPE_CHECKING:
@@ -67,11 +68,11 @@ class AbstractLearner(eqx.Module):
         """Random steps of each environment before learning begins."""
 
     @abc.abstractmethod
-    def begin(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
+    def init_agent(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
         """An agent that has learned nothing."""
 
     @abc.abstractmethod
-    def remember(self, agent: Any, batch: Transition) -> Any:
+    def add(self, agent: Any, batch: Transition) -> Any:
         """The agent with random experience [time, environment] to learn from later."""
 
     @abc.abstractmethod
@@ -98,11 +99,11 @@ class AbstractLearner(eqx.Module):
         """A new agent, and environments at random times of their episodes."""
         check_spaces(env.observation_size, env.actions)
         agent_key, spread_key, warmup_key, state_key = jr.split(key, 4)
-        agent = self.begin(env.observation_size, env.actions, key=agent_key)
+        agent = self.init_agent(env.observation_size, env.actions, key=agent_key)
         runners = spread_out(env, self.num_envs, key=spread_key)
         if self.warmup_length:
             runners, batch, _ = collect(env, None, runners, length=self.warmup_length, key=warmup_key)
-            agent = self.remember(agent, batch)
+            agent = self.add(agent, batch)
         return State(agent, runners, state_key, jnp.asarray(self.warmup_steps, jnp.int32))
 
     def step(
@@ -140,7 +141,7 @@ class AbstractLearner(eqx.Module):
         checkpoint_every: float = 60.0,
         tensorboard: bool = False,
         callback: Callable[[dict[str, Any]], Any] | None = None,
-        shown: bool | None = None,
+        progress: bool | None = None,
     ) -> "Training":
         """Train for `steps` environment steps; `seeds` trains so many agents side by side, as one `vmap`.
 
@@ -151,7 +152,7 @@ class AbstractLearner(eqx.Module):
         """
         from irlax.rl.training import Options, train
 
-        options = Options(steps, seeds, out, resume, checkpoint_every, tensorboard, callback, shown)
+        options = Options(steps, seeds, out, resume, checkpoint_every, tensorboard, callback, progress)
         return train(self, env, reward, options, key=key)
 
 

@@ -12,9 +12,9 @@ import jax.random as jr
 import numpy as np
 
 from irlax import storage
-from irlax.envs.environment import Box, Discrete
 from irlax.records import field
-from irlax.rl.networks import AbstractPolicy, policy_for
+from irlax.rl.policies import AbstractPolicy, init_policy
+from irlax.spaces import Box, Discrete
 
 POLICY_FORMAT = "irlax-policy-1"
 POLICY_FILE = "policy.eqx"
@@ -106,7 +106,7 @@ def _skeleton(header: dict[str, Any], path: Path) -> Any:
     def build() -> Any:
         actions = Discrete(num) if num is not None else Box(-jnp.ones(size), jnp.ones(size))
         shape: Any = {"width": sizes["width"], "depth": sizes["depth"], "activation": activation}
-        return policy_for(actions, sizes["observation_size"], **shape, key=jr.key(0))
+        return init_policy(actions, sizes["observation_size"], **shape, key=jr.key(0))
 
     return eqx.filter_eval_shape(build)
 

@@ -11,20 +11,12 @@ import jax.random as jr
 import optax
 
 from irlax import checks
-from irlax.envs.environment import Box, Discrete
+from irlax.networks import Activation, Normaliser, Perceptron
 from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, relabelled
-from irlax.rl.networks import (
-    AbstractPolicy,
-    Activation,
-    Normaliser,
-    Perceptron,
-    Units,
-    Value,
-    policy_for,
-    with_network,
-    with_normaliser,
-)
+from irlax.rl.policies import AbstractPolicy, init_policy, with_network, with_normaliser
 from irlax.rl.rollout import Transition, choose_tree
+from irlax.rl.values import Units, Value
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Bool, Float, PRNGKeyArray
 
 #: The weight of a batch's targets in the value's units, once there have been a few.
@@ -98,16 +90,16 @@ class PPO(AbstractLearner):
     def for_episodes(self, num: int, horizon: int) -> "PPO":
         return dataclasses.replace(self, num_envs=num, length=horizon)
 
-    def begin(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> PPOAgent:
+    def init_agent(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> PPOAgent:
         policy_key, value_key = jr.split(key)
         shape: Any = {"width": self.width, "depth": self.depth, "activation": self.activation}
-        policy = policy_for(actions, observation_size, **shape, key=policy_key)
-        network = Perceptron(observation_size, 1, **shape, key=value_key)
-        value = Value(network, Normaliser.of(observation_size), Units.plain())
+        policy = init_policy(actions, observation_size, **shape, key=policy_key)
+        network = Perceptron.init(observation_size, 1, **shape, key=value_key)
+        value = Value(network, Normaliser.init(observation_size), Units.init())
         trained: Any = (policy.network, network)
         return PPOAgent(policy, value, self._optimiser().init(trained), jnp.zeros((), jnp.float32))
 
-    def remember(self, agent: PPOAgent, batch: Transition) -> PPOAgent:
+    def add(self, agent: PPOAgent, batch: Transition) -> PPOAgent:
         return agent
 
     def learn(

@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete
-from irlax.rl.networks import AbstractPolicy, uniform_action
+from irlax.envs.environment import AbstractEnvironment
+from irlax.rl.policies import AbstractPolicy
+from irlax.spaces import Box, Discrete, uniform_action
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray, Scalar
 
 #: The probability that a random action is held for another step.
@@ -88,11 +89,11 @@ def choose(
 ) -> tuple[Choice, Exploration]:
     """An action: the policy's, or a held random one while exploration lasts (always, without a policy)."""
     policy_key, uniform_key, hold_key = jr.split(key, 3)
-    held = jnp.where(jr.uniform(hold_key) < HELD, exploration.held, uniform_action(actions, uniform_key))
+    held = jnp.where(jr.uniform(hold_key) < HELD, exploration.held, uniform_action(actions, key=uniform_key))
     explored = exploration.left > 0
     action, log_prob = held, jnp.zeros((), jnp.float32)
     if policy is not None:
-        drawn, log_prob = policy.sample_and_log_prob(observation, policy_key)
+        drawn, log_prob = policy.sample_and_log_prob(observation, key=policy_key)
         action = jnp.where(explored, held, drawn)
     return Choice(action, explored, log_prob), Exploration(exploration.left - 1, held)
 
@@ -104,7 +105,7 @@ def begin_exploration(
     share_key, length_key, action_key = jr.split(key, 3)
     length = jr.randint(length_key, (), 1, longest + 1)
     left = jnp.where(jr.uniform(share_key) < share, length, 0)
-    return Exploration(left, uniform_action(actions, action_key))
+    return Exploration(left, uniform_action(actions, key=action_key))
 
 
 def begin(env: AbstractEnvironment, share: float, key: PRNGKeyArray) -> Runner:

@@ -12,22 +12,19 @@ import jax.random as jr
 import optax
 
 from irlax import checks
-from irlax.envs.environment import Box, Discrete
+from irlax.networks import Activation, Perceptron
 from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, relabelled
-from irlax.rl.networks import (
+from irlax.rl.policies import (
     AbstractPolicy,
-    Activation,
     CategoricalPolicy,
-    Perceptron,
     SquashedGaussianPolicy,
-    Units,
-    log_half_width,
-    policy_for,
-    to_unit,
+    init_policy,
     with_network,
     with_normaliser,
 )
 from irlax.rl.rollout import Transition
+from irlax.rl.values import Units
+from irlax.spaces import Box, Discrete, log_half_width, to_unit
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 #: The weight of a batch's targets in the critics' units.
@@ -170,25 +167,25 @@ class SAC(AbstractLearner):
         updates = math.ceil(self.updates * num * horizon / self.steps_a_round)
         return dataclasses.replace(self, num_envs=num, length=horizon, updates=updates)
 
-    def begin(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> SACAgent:
+    def init_agent(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> SACAgent:
         policy_key, first_key, second_key = jr.split(key, 3)
         shape: Any = {"width": self.width, "depth": self.depth, "activation": self.activation}
-        policy = policy_for(actions, observation_size, **shape, key=policy_key)
+        policy = init_policy(actions, observation_size, **shape, key=policy_key)
         inputs, outputs = observation_size, 1
         if isinstance(actions, Discrete):
             outputs, example = actions.num, jnp.zeros((), jnp.int32)
         else:
             inputs, example = observation_size + actions.low.shape[-1], jnp.zeros(actions.low.shape, jnp.float32)
-        first, second = (Perceptron(inputs, outputs, **shape, key=key) for key in (first_key, second_key))
+        first, second = (Perceptron.init(inputs, outputs, **shape, key=key) for key in (first_key, second_key))
         start = 1.0 if self.temperature == "auto" else self.temperature
         log_temperature = jnp.asarray(math.log(start), jnp.float32)
         trained: Any = (policy.network, (first, second), log_temperature)
         memories = tuple(self._optimiser().init(part) for part in trained)
-        critics = Critics((first, second), (first, second), Units.plain())
+        critics = Critics((first, second), (first, second), Units.init())
         learned = Learned(policy, critics, log_temperature, memories)
         return SACAgent(learned, self._empty(observation_size, example))
 
-    def remember(self, agent: SACAgent, batch: Transition) -> SACAgent:
+    def add(self, agent: SACAgent, batch: Transition) -> SACAgent:
         rows = flat(batch)
         policy = agent.policy
         policy = with_normaliser(policy, policy.normaliser.update(rows.observation))
@@ -205,7 +202,7 @@ class SAC(AbstractLearner):
         key: PRNGKeyArray,
     ) -> tuple[SACAgent, Metrics]:
         sample_key, update_key = jr.split(key)
-        agent = self.remember(agent, batch)
+        agent = self.add(agent, batch)
         samples = agent.buffer.sample((self.updates, self.batch_size), key=sample_key)
 
         def update(learned: Learned, now: tuple[Transition, PRNGKeyArray]) -> tuple[Learned, Metrics]:
@@ -325,6 +322,6 @@ def soft_parts(
         seen, probs = policy.normaliser(observation), jnp.exp(log_probs)
         least = jnp.minimum(*(network(seen) for network in networks))
         return probs @ (units.mean + units.scale * least), -probs @ log_probs
-    action, log_prob = policy.sample_and_log_prob(observation, key)
+    action, log_prob = policy.sample_and_log_prob(observation, key=key)
     least = jnp.minimum(*(action_value(policy, network, observation, action) for network in networks))
     return units.mean + units.scale * least, -log_prob

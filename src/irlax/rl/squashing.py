@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
-from irlax.envs.environment import Box
+from irlax.spaces import Box
 from irlax.typing import Array, Bool, Float
 
 #: Cells narrower than this share of the spread have the density of their middle, to a few parts in 10,000.

@@ -38,7 +38,7 @@ class Options(NamedTuple):
     checkpoint_every: float
     tensorboard: bool
     callback: Callable[[dict[str, Any]], Any] | None
-    shown: bool | None
+    progress: bool | None
 
 
 class Training(eqx.Module):
@@ -91,7 +91,10 @@ def train(
         folder = _Folder.open(options, learner, env, key, rounds)
         state, begin = (init(), 0) if folder is None else folder.restore(init)
         lines = [] if folder is None else folder.lines
-        with progress("Training", rounds * learner.steps_a_round, shown=options.shown) as bar, _writer(options) as tell:
+        with (
+            progress("Training", rounds * learner.steps_a_round, shown=options.progress) as bar,
+            _writer(options) as tell,
+        ):
             began = time.monotonic()
             for number in range(begin, rounds):
                 rate = 1 - number / rounds if learner.anneal else 1.0

@@ -3,7 +3,7 @@
 import jax.random as jr
 
 from irlax.envs import collect, expert_demos, make
-from irlax.estimators.sampled import AIRL, SampledFit
+from irlax.estimators.sampled import AIRL, Rounds, SampledFit
 from irlax.report import Page
 from irlax.report.curves import learning_figure
 from irlax.report.fit_report import drawn
@@ -42,8 +42,8 @@ def section() -> Section:
 
 def learned() -> SampledFit:
     """AIRL as it comes, but for the number of rounds."""
-    estimator = AIRL(rounds=ROUNDS, tol=0.0)
-    return estimator.fit(make("cartpole"), expert_demos("cartpole"), key=jr.key(SEED), shown=False)
+    estimator = AIRL(rounds=Rounds(num=ROUNDS, tol=0.0))
+    return estimator.fit(make("cartpole"), expert_demos("cartpole"), key=jr.key(SEED), progress=False)
 
 
 def _drawn(page: Page, table: Table, fit: SampledFit) -> Page:

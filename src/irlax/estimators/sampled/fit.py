@@ -10,18 +10,19 @@ import numpy as np
 
 from irlax.demos import Demonstrations
 from irlax.envs.rollout import collect
-from irlax.estimators.sampled.rewards import ObservedReward, unshaped
-from irlax.estimators.sampled.steps import Steps, of_demos
+from irlax.estimators.sampled.steps import Steps, steps_of_demos
 from irlax.estimators.status import Status
+from irlax.rewards import AbstractObservedReward
+from irlax.rewards.observed import unshaped
 from irlax.rl.learner import AbstractLearner
-from irlax.rl.networks import AbstractPolicy
+from irlax.rl.policies import AbstractPolicy
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Float, PRNGKeyArray
 
-#: Episodes in which the final policy is watched.
+#: Episodes in which the final policy is evaluated.
 EPISODES = 64
-#: What there is to watch in the history, in words.
-WATCHED = {
+#: The columns of the history that a summary shows, in words.
+SUMMARISED = {
     "return": "true return of an episode (not learned from)",
     "gap": "learned reward a step, expert − policy, in its s.d.",
     "log_likelihood": "log likelihood of a demonstrated step",
@@ -35,7 +36,7 @@ WATCHED = {
 class SampledFit(eqx.Module):
     """A reward and a policy learned by acting in an environment; all of the last iterate.
 
-    `history` has an entry for each round: environment "steps", the true "return" of the episodes (for the eye only:
+    `history` has an entry for each round: environment "steps", the true "return" of the episodes (for display only:
     nothing is learned from it), the "gap" by which fits are stopped, the mean "log_likelihood" of a demonstrated step,
     and the losses. `returns` are the true returns of episodes that the final policy acted in once more.
     """
@@ -43,7 +44,7 @@ class SampledFit(eqx.Module):
     method: str
     settings: tuple[tuple[str, Any], ...]
     #: The reward with its potential, if it has one; None for methods that only imitate.
-    learned: Any
+    learned: AbstractObservedReward | None
     policy: AbstractPolicy
     status: Status
     history: dict[str, Float[np.ndarray, " rounds"]]
@@ -57,12 +58,12 @@ class SampledFit(eqx.Module):
     seconds: float
 
     @property
-    def reward(self) -> Any:
+    def reward(self) -> AbstractObservedReward | None:
         """r(observation, action, next_observation), without its potential; None for methods that only imitate."""
         return None if self.learned is None else unshaped(self.learned)
 
     @property
-    def transferable_reward(self) -> ObservedReward:
+    def transferable_reward(self) -> AbstractObservedReward:
         """The reward to plan with in other dynamics; refused if it depends on actions.
 
         A reward of actions holds the advantages of the dynamics that it was learned in (Primer, 4.4).
@@ -70,10 +71,10 @@ class SampledFit(eqx.Module):
         reward = self.reward
         if reward is None:
             raise ValueError(f"{self.method} imitates and learns no reward, so there is none to transfer.")
-        if getattr(reward, "over", None) != "s":
+        if reward.over != "s":
             raise ValueError(
-                f"A reward of states and actions does not transfer: it holds what is good in the dynamics that it was "
-                f"learned in. Fit one of states alone: `{self.method}(over='s')`."
+                f"A reward of states and actions does not transfer: it contains advantages of the dynamics that it was "
+                f"learned in. Fit one of states alone: `{self.method}(reward=RewardNet(over='s'))`."
             )
         return reward
 
@@ -122,11 +123,11 @@ class SampledFit(eqx.Module):
         tenth = max(1, self.iterations // 10)
         rows = [
             (text, *(float(part.mean()) for part in (self.history[name][:tenth], self.history[name][-tenth:])))
-            for name, text in WATCHED.items()
+            for name, text in SUMMARISED.items()
             if name in self.history
         ]
         columns = ["mean over a tenth of the rounds", "first", "last"]
-        return Summary([pairs(f"{self.method}: fit", facts), Table(columns, rows, title=f"{self.method}: course")])
+        return Summary([pairs(f"{self.method}: fit", facts), Table(columns, rows, title=f"{self.method}: history")])
 
     def save(self, path: str | Path) -> Path:
         """Write the fit as a folder that `irlax.load` reads; nothing in it can run code."""
@@ -147,11 +148,11 @@ def finished(
     seconds: float,
     key: PRNGKeyArray,
 ) -> SampledFit:
-    """A fit of one iterate: its policy acts once more, and is not learned from."""
+    """The fit of one iterate, with new episodes of its policy, which are not learned from."""
     discount = getattr(estimator, "discount", 1.0)
     acted = collect(env, policy, EPISODES, key)
-    theirs, ours = of_demos(demos, env.actions, discount), of_demos(acted, env.actions, discount)
-    log_policy = np.asarray(jax.vmap(policy.log_prob)(theirs.observation, theirs.action), np.float64)
+    expert, own = (steps_of_demos(episodes, env.actions, discount) for episodes in (demos, acted))
+    log_policy = np.asarray(jax.vmap(policy.log_prob)(expert.observation, expert.action), np.float64)
     return SampledFit(
         method=type(estimator).__name__,
         settings=settings_of(estimator),
@@ -160,7 +161,7 @@ def finished(
         status=status,
         history=history,
         log_likelihood=float((log_policy * demos.weights[demos.episode]).sum()),
-        feature_gap=_seen(policy, theirs) - _seen(policy, ours),
+        feature_gap=_mean_observation(policy, expert) - _mean_observation(policy, own),
         returns=acted.returns,
         demos=demos,
         environment=type(env).__name__,
@@ -168,7 +169,7 @@ def finished(
     )
 
 
-def _seen(policy: AbstractPolicy, steps: Steps) -> Float[np.ndarray, " obs"]:
+def _mean_observation(policy: AbstractPolicy, steps: Steps) -> Float[np.ndarray, " obs"]:
     """The discounted mean of observations as the policy normalises them."""
     weight = steps.discounted.weight
     mean = weight @ jax.vmap(policy.normaliser)(steps.observation) / weight.sum()
@@ -176,7 +177,7 @@ def _seen(policy: AbstractPolicy, steps: Steps) -> Float[np.ndarray, " obs"]:
 
 
 def settings_of(estimator: Any) -> tuple[tuple[str, Any], ...]:
-    """The fields of an estimator by name, those of what is inside it with a dot."""
+    """The fields of an estimator by name; those of its sub-objects have dotted names."""
     found: list[tuple[str, Any]] = []
     for item in dataclasses.fields(estimator):
         value = getattr(estimator, item.name)

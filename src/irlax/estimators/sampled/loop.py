@@ -17,65 +17,65 @@ from irlax.envs.absorbing import refuse_variable_length
 from irlax.envs.checking import check_demos
 from irlax.envs.environment import AbstractEnvironment
 from irlax.envs.gymnasium import GymnasiumEnvironment
-from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info, State, refuse_other_discount
+from irlax.estimators.sampled.estimator import AbstractSampledIRL, Callback, Info, State, refuse_other_discount
 from irlax.estimators.sampled.fit import SampledFit, finished
-from irlax.estimators.sampled.steps import Steps, of_demos
+from irlax.estimators.sampled.steps import Steps, steps_of_demos
 from irlax.estimators.status import Status, complain
 from irlax.progress import progress
+from irlax.rewards import AbstractObservedReward
 from irlax.rl.host import HostRunner
 from irlax.rl.rollout import Transition, begin, collect
 from irlax.typing import Array, Key, PRNGKeyArray
-
-#: How far a single round may be from even, in units of what the mean may be, for a fit to stop.
-SWING = 10
 
 
 class Options(NamedTuple):
     """The arguments of `fit` that do not change what is learned."""
 
-    callback: Callable[[dict[str, Any]], Any] | None
-    shown: bool | None
+    callback: Callback | None
+    progress: bool | None
 
 
 def fit(
     estimator: AbstractSampledIRL,
     env: Any,
     demos: Demonstrations,
-    reward: Any,
+    init_reward: AbstractObservedReward | None,
     options: Options,
     *,
     num: int | None,
     key: PRNGKeyArray,
 ) -> list[SampledFit]:
     """See `AbstractSampledIRL.fit`; with `num`, so many fits side by side."""
-    estimator, expert = at_the_door(estimator, env, demos, reward, num)
-    began = time.monotonic()
+    estimator, expert = validate(estimator, env, demos, init_reward, num)
+    started = time.monotonic()
     # Networks are trained in single precision, whatever the user's flag says.
     with jax.enable_x64(False):
         fit_key, last_key = jr.split(key)
-        drive = _driver(estimator, env, expert, reward, key=fit_key if num is None else jr.split(fit_key, num))
-        state, lines, stopped = drive.begin(), [], False
-        steps = estimator.episodes_for(env.horizon) * env.horizon
-        with progress(type(estimator).__name__, estimator.rounds * steps, shown=options.shown) as bar:
-            for number in range(estimator.rounds):
-                state, info = drive.advance(state, number, jnp.asarray(1 - number / estimator.rounds, jnp.float32))
+        keys = fit_key if num is None else jr.split(fit_key, num)
+        rounds = _rounds_of(estimator, env, expert, init_reward, key=keys)
+        state, lines, stopped = rounds.init(), [], False
+        steps = estimator.rounds.episodes_for(env.horizon) * env.horizon
+        with progress(type(estimator).__name__, estimator.rounds.num * steps, shown=options.progress) as bar:
+            for number in range(estimator.rounds.num):
+                rate = jnp.asarray(1 - number / estimator.rounds.num, jnp.float32)
+                state, info = rounds.step(state, number, rate)
                 lines.append(_line(info, (number + 1) * steps))
-                # Only True: what callbacks return otherwise, such as the length of what they wrote, means nothing.
+                # Only True stops: a callback may return something else, such as the length of what it wrote.
                 stopped = options.callback is not None and options.callback(dict(lines[-1])) is True
-                bar.update((number + 1) * steps, _note(lines[-1], (number + 1) * steps / (time.monotonic() - began)))
-                if stopped or _closed(estimator, lines).all():
+                bar.update((number + 1) * steps, _note(lines[-1], (number + 1) * steps / (time.monotonic() - started)))
+                if stopped or estimator.rounds.closed(_gaps(lines)).all():
                     break
-        course = _Course(lines, time.monotonic() - began, stopped)
-        fits = _results(estimator, env, demos, state, course, key=last_key)
+        history = _History(lines, time.monotonic() - started, stopped)
+        fits = _results(estimator, env, demos, state, history, key=last_key)
     for done in fits:
         complain(done.status)
     return fits
 
 
-def at_the_door(
-    estimator: AbstractSampledIRL, env: Any, demos: Any, reward: Any, num: int | None
+def validate(
+    estimator: AbstractSampledIRL, env: Any, demos: Any, init_reward: Any, num: int | None
 ) -> tuple[AbstractSampledIRL, Steps]:
-    """Everything that can be wrong with the arguments; then the demonstrations as arrays, and the learner for them."""
+    """Raise for arguments that do not fit; then the estimator with its learner for whole episodes, and the steps."""
     if not isinstance(env, (AbstractEnvironment, GymnasiumEnvironment)):
         raise TypeError(
             f"`env` must be an environment, but is a {type(env).__name__}. Make one with `envs.make(name)`, or of an "
@@ -90,19 +90,11 @@ def at_the_door(
             f"{type(estimator).__name__} compares whole episodes, of {env.horizon} steps in this environment, but "
             f"episodes {checks.places(demos.lengths != env.horizon)} are shorter. AIRL takes any steps."
         )
-    refuse_other_discount(reward, estimator.discount)
-    if num is not None:
-        checks.count("num", num)
-        if not isinstance(env, AbstractEnvironment):
-            raise ValueError("Fits side by side need an environment in JAX, which this is not. Fit one by one.")
-    episodes = estimator.episodes_for(env.horizon)
-    if not isinstance(env, AbstractEnvironment) and env.num_envs != episodes:
-        raise ValueError(
-            f"A round takes {episodes} whole episodes, but the environment steps {env.num_envs} copies at a time. Say "
-            f"`episodes={env.num_envs}`, or `make(..., num_envs={episodes})`."
-        )
+    _check_reward(init_reward, estimator.discount)
+    episodes = estimator.rounds.episodes_for(env.horizon)
+    _check_copies(env, episodes, num)
     with jax.enable_x64(False):
-        expert = of_demos(demos, env.actions, estimator.discount)
+        expert = steps_of_demos(demos, env.actions, estimator.discount)
         if estimator.whole_episodes:
             shape = (demos.num_episodes, env.horizon)
             expert = jax.tree.map(lambda array: array.reshape(*shape, *array.shape[1:]), expert)
@@ -110,36 +102,60 @@ def at_the_door(
     return dataclasses.replace(estimator, learner=learner), expert
 
 
-class _Driver(NamedTuple):
-    """How to begin and how to advance, wherever the environment lives."""
+def _check_reward(init_reward: Any, discount: float) -> None:
+    if init_reward is not None and not isinstance(init_reward, AbstractObservedReward):
+        raise TypeError(
+            f"`init_reward` must be a reward of observations, such as the `learned` of an earlier fit, but is a "
+            f"{type(init_reward).__name__}. A class of your own is one if it derives from "
+            f"`irlax.rewards.AbstractObservedReward`."
+        )
+    refuse_other_discount(init_reward, discount)
 
-    begin: Callable[[], State]
-    advance: Callable[[State, int, Any], tuple[State, Info]]
+
+def _check_copies(env: Any, episodes: int, num: int | None) -> None:
+    if num is not None:
+        checks.count("num", num)
+    if isinstance(env, AbstractEnvironment):
+        return
+    if num is not None:
+        raise ValueError("Fits side by side need an environment in JAX, which this is not. Fit one by one.")
+    if env.num_envs != episodes:
+        raise ValueError(
+            f"A round takes {episodes} whole episodes, but the environment steps {env.num_envs} copies at a time. Say "
+            f"`rounds=Rounds(episodes={env.num_envs})`, or `make(..., num_envs={episodes})`."
+        )
 
 
-def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any, *, key: Key[Array, "*num"]) -> _Driver:
+class _Rounds(NamedTuple):
+    """The first state, and the state after another round: in JAX, or with the environment on the host."""
+
+    init: Callable[[], State]
+    step: Callable[[State, int, Any], tuple[State, Info]]
+
+
+def _rounds_of(
+    estimator: AbstractSampledIRL, env: Any, expert: Steps, init_reward: Any, *, key: Key[Array, "*num"]
+) -> _Rounds:
     """`key` is one key, or one for each of several fits side by side."""
-    begin_key, rounds_key, seed_key = _split(key, 3)
+    init_key, rounds_key, seed_key = _split(key, 3)
 
-    def begin() -> State:
-        return _init(estimator, env.actions, (env.observation_size, env.horizon), expert, reward=reward, key=begin_key)
+    def init() -> State:
+        sizes = env.observation_size, env.horizon
+        return _init(estimator, env.actions, sizes, expert, init_reward=init_reward, key=init_key)
 
-    def key_of(number: int) -> Key[Array, "*num"]:
-        return _fold(rounds_key, number)
+    def step_in_jax(state: State, number: int, rate: Any) -> tuple[State, Info]:
+        return _round(estimator, env, state, expert, rate=rate, key=_fold(rounds_key, number))
 
     if isinstance(env, AbstractEnvironment):
-        return _Driver(
-            begin,
-            lambda state, number, rate: _round(estimator, env, state, expert, rate=rate, key=key_of(number)),
-        )
+        return _Rounds(init, step_in_jax)
     runner = HostRunner(estimator.learner, env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
 
-    def advance(state: State, number: int, rate: Any) -> tuple[State, Info]:
-        collect_key, step_key = jr.split(key_of(number))
-        rollout, _ = runner.collect(state.policy, env.horizon, estimator.explore, collect_key)
+    def step_on_host(state: State, number: int, rate: Any) -> tuple[State, Info]:
+        collect_key, step_key = jr.split(_fold(rounds_key, number))
+        rollout, _ = runner.collect(state.policy, env.horizon, estimator.rounds.explore, collect_key)
         return _step(estimator, state, expert, rollout, rate=rate, key=step_key)
 
-    return _Driver(begin, advance)
+    return _Rounds(init, step_on_host)
 
 
 def _split(key: Key[Array, "*num"], num: int) -> Any:
@@ -152,10 +168,10 @@ def _fold(key: Key[Array, "*num"], number: int) -> Key[Array, "*num"]:
 
 @eqx.filter_jit
 def _init(
-    estimator: AbstractSampledIRL, actions: Any, sizes: tuple[int, int], expert: Steps, *, reward: Any, key: Any
+    estimator: AbstractSampledIRL, actions: Any, sizes: tuple[int, int], expert: Steps, *, init_reward: Any, key: Any
 ) -> State:
     def one(key: PRNGKeyArray) -> State:
-        return estimator.init(sizes[0], actions, sizes[1], expert, reward=reward, key=key)
+        return estimator.init(sizes[0], actions, sizes[1], expert, init_reward=init_reward, key=key)
 
     return one(key) if key.ndim == 0 else eqx.filter_vmap(one)(key)
 
@@ -163,9 +179,9 @@ def _init(
 def whole_episodes(
     env: AbstractEnvironment, policy: Any, num: int, *, explore: float = 0.0, key: PRNGKeyArray
 ) -> Transition:
-    """Episodes [T, num] from their start to the horizon; a share of them, `explore`, begins with random actions."""
-    begin_key, collect_key = jr.split(key)
-    runners = jax.vmap(lambda key: begin(env, explore, key))(jr.split(begin_key, num))
+    """Episodes [T, num] from their start to the horizon; a share of them, `explore`, starts with random actions."""
+    init_key, collect_key = jr.split(key)
+    runners = jax.vmap(lambda key: begin(env, explore, key))(jr.split(init_key, num))
     return collect(env, policy, runners, length=env.horizon, key=collect_key)[1]
 
 
@@ -173,13 +189,13 @@ def whole_episodes(
 def _round(
     estimator: AbstractSampledIRL, env: AbstractEnvironment, state: State, expert: Steps, *, rate: Any, key: Any
 ) -> tuple[State, Info]:
-    def advance(state: State, key: PRNGKeyArray) -> tuple[State, Info]:
+    def one(state: State, key: PRNGKeyArray) -> tuple[State, Info]:
         collect_key, step_key = jr.split(key)
-        num, explore = estimator.episodes_for(env.horizon), estimator.explore
+        num, explore = estimator.rounds.episodes_for(env.horizon), estimator.rounds.explore
         rollout = whole_episodes(env, state.policy, num, explore=explore, key=collect_key)
         return estimator.step(state, expert, rollout, rate=rate, key=step_key)
 
-    return advance(state, key) if key.ndim == 0 else eqx.filter_vmap(advance)(state, key)
+    return one(state, key) if key.ndim == 0 else eqx.filter_vmap(one)(state, key)
 
 
 @eqx.filter_jit
@@ -194,10 +210,15 @@ def _line(info: Info, steps: int) -> dict[str, Any]:
     numbers = {name: np.asarray(number, np.float64).tolist() for name, number in jax.device_get(info).items()}
     if not np.isfinite([numbers["reward_loss"], numbers["loss"]]).all():
         raise FloatingPointError(
-            f"A loss is NaN or infinite after {steps} steps. Look at the demonstrations and the environment, or lower "
+            f"A loss is NaN or infinite after {steps} steps. Check the demonstrations and the environment, or lower "
             f"`learning_rate`."
         )
     return {"steps": steps} | numbers
+
+
+def _gaps(lines: list[dict[str, Any]]) -> np.ndarray:
+    """The gaps of all rounds so far, [rounds] or [rounds, fits]."""
+    return np.array([line["gap"] for line in lines], np.float64)
 
 
 def _note(line: dict[str, Any], speed: float) -> str:
@@ -206,13 +227,17 @@ def _note(line: dict[str, Any], speed: float) -> str:
     return f"{speed:,.0f} steps/s, return {returned:.1f}, gap {gap:.2f}{share}"
 
 
-def _closed(estimator: AbstractSampledIRL, lines: list[dict[str, Any]]) -> np.ndarray:
-    """Whether expert and policy have earned the same of late, for each fit."""
-    gaps = np.array([line["gap"] for line in lines[-estimator.patience :]])
-    enough = len(gaps) == estimator.patience
-    # A game that swings from side to side is even on average, too.
-    steady = np.abs(gaps).max(axis=0) < SWING * estimator.tol
-    return np.atleast_1d(enough & steady & (np.abs(gaps.mean(axis=0)) < estimator.tol))
+class _History(NamedTuple):
+    """The lines of all rounds, how long they took, and whether the callback stopped them."""
+
+    lines: list[dict[str, Any]]
+    seconds: float
+    stopped: bool
+
+    def of(self, k: int) -> dict[str, np.ndarray]:
+        """The columns of fit k."""
+        columns = {name: np.array([line[name] for line in self.lines], np.float64) for name in self.lines[0]}
+        return {name: column[:, k] if column.ndim == 2 else column for name, column in columns.items()}
 
 
 def _results(
@@ -220,13 +245,13 @@ def _results(
     env: Any,
     demos: Demonstrations,
     state: State,
-    course: "_Course",
+    history: _History,
     *,
     key: PRNGKeyArray,
 ) -> list[SampledFit]:
     """The last iterate of each fit."""
     many = state.rounds.ndim == 1
-    closed = _closed(estimator, course.lines)
+    closed = np.atleast_1d(estimator.rounds.closed(_gaps(history.lines)))
     fits = []
     for k in range(len(closed)):
         one = jax.tree.map(lambda leaf, k=k: leaf[k] if many and eqx.is_array(leaf) else leaf, state)
@@ -237,23 +262,10 @@ def _results(
                 demos,
                 policy=one.policy,
                 learned=one.reward if estimator.learns_reward else None,
-                status=Status.CONVERGED if closed[k] else Status.INTERRUPTED if course.stopped else Status.TRAINED,
-                history=course.of(k),
-                seconds=course.seconds / len(closed),
+                status=Status.CONVERGED if closed[k] else Status.INTERRUPTED if history.stopped else Status.TRAINED,
+                history=history.of(k),
+                seconds=history.seconds / len(closed),
                 key=jr.fold_in(key, k),
             )
         )
     return fits
-
-
-class _Course(NamedTuple):
-    """The lines of all rounds, how long they took, and whether somebody stopped them."""
-
-    lines: list[dict[str, Any]]
-    seconds: float
-    stopped: bool
-
-    def of(self, k: int) -> dict[str, np.ndarray]:
-        """The history of one fit."""
-        columns = {name: np.array([line[name] for line in self.lines], np.float64) for name in self.lines[0]}
-        return {name: column[:, k] if column.ndim == 2 else column for name, column in columns.items()}

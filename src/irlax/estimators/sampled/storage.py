@@ -11,14 +11,15 @@ import numpy as np
 
 from irlax import checks, records, storage
 from irlax.demos.read_write import read_demos, write_demos
-from irlax.envs.environment import Box, Discrete
 from irlax.estimators.sampled.fit import SampledFit
-from irlax.estimators.sampled.rewards import ObservedReward, ShapedObservedReward, shaped, unshaped
 from irlax.estimators.status import Status
 from irlax.estimators.tabular.storage import check_target, package_versions, present, replacing_folder
+from irlax.networks import Normaliser
 from irlax.records import field
-from irlax.rl.networks import Normaliser
+from irlax.rewards import ObservedReward, RewardNet, ShapedObservedReward
+from irlax.rewards.observed import unshaped
 from irlax.rl.policy_file import POLICY_FILE, load_policy, read_header, read_leaves, save_policy, write_leaves
+from irlax.spaces import Box, Discrete
 
 #: Begins as all formats of fits do, so that an older fit may be replaced.
 FORMAT = "irlax-fit-sampled-1"
@@ -114,26 +115,33 @@ def load_reward(path: Path) -> ObservedReward | ShapedObservedReward:
 def _header(reward: Any) -> dict[str, Any]:
     """What it takes to build a reward of the same shape."""
     base = unshaped(reward)
-    if not isinstance(base, ObservedReward):
-        raise TypeError(
-            f"Only rewards that irlax makes can be saved, but this is a {type(base).__name__}. Keep its parameters "
-            f"yourself: nothing that runs code is ever read from a file."
-        )
-    actions = base.actions
     potential = reward.potential if isinstance(reward, ShapedObservedReward) else base
+    for part in (base, potential):
+        if not isinstance(part, ObservedReward):
+            raise TypeError(
+                f"Only rewards that irlax makes can be saved, but this is a {type(part).__name__}. Keep its parameters "
+                f"yourself: nothing that runs code is ever read from a file."
+            )
+    assert isinstance(base, ObservedReward)
+    actions = base.actions
     return {
         "format": FORMAT,
         "observation_size": len(base.normaliser.mean),
         "actions": actions.num if isinstance(actions, Discrete) else None,
         "action_size": None if isinstance(actions, Discrete) else int(actions.low.shape[-1]),
         "over": base.over,
-        "quadratic": base.quadratic,
-        "width": base.width,
-        "depth": len(base.network.weights) - 1,
-        "potential_width": potential.width,
-        "potential_depth": len(potential.network.weights) - 1,
+        **_shape(base),
+        **{f"potential_{name}": value for name, value in _shape(potential).items()},
         "discount": reward.discount if isinstance(reward, ShapedObservedReward) else None,
     }
+
+
+def _shape(reward: Any) -> dict[str, Any]:
+    weights = reward.network.weights
+    width = len(weights[0])
+    if len(weights) == 1 and reward.over != "s" and isinstance(reward.actions, Discrete):
+        width //= reward.actions.num
+    return {"quadratic": reward.quadratic, "width": max(width, 1), "depth": len(weights) - 1}
 
 
 def _skeleton(header: dict[str, Any], path: Path) -> Any:
@@ -151,6 +159,12 @@ def _skeleton(header: dict[str, Any], path: Path) -> Any:
     over = checks.one_of("over", field(header, "over", str), ("s", "sa", "sas"))
     discount = records.number_or_none(header, "discount")
     actions = Discrete(num) if num is not None else Box(jnp.zeros(size), jnp.ones(size))
-    kind: Any = {"over": over, "quadratic": field(header, "quadratic", bool)}
-    base = ObservedReward(Normaliser.of(observation_size), actions, **kind, **shape, key=jr.key(0))
-    return base if discount is None else shaped(base, discount, **potential_shape, key=jr.key(0))
+    statistics = Normaliser.init(observation_size)
+    quadratic = field(header, "quadratic", bool)
+    base = RewardNet(over, **shape, quadratic=quadratic).init(statistics, actions, key=jr.key(0))
+    if discount is None:
+        return base
+    # Older files have no such entry: their potentials are not quadratic.
+    quadratic = field({"potential_quadratic": False} | header, "potential_quadratic", bool)
+    net = RewardNet("s", **potential_shape, quadratic=quadratic)
+    return ShapedObservedReward(base, net.init(statistics, actions, key=jr.key(0)), discount)
