@@ -31,7 +31,7 @@ def files(tmp_path_factory):
     """Four episodes at random in a short point maze, beside the files of a tabular problem."""
     folder = small_files(tmp_path_factory.mktemp("files"))
     env = ix.envs.make("point-maze", horizon=10)
-    demos = ix.envs.collect(env, lambda observation, key: uniform_action(env.actions, key=key), 4, jr.key(0))
+    demos = ix.envs.collect(env, lambda observation, key: uniform_action(env.actions, key=key), 4, key=jr.key(0))
     write_demos(folder / "maze.npz", demos)
     return folder
 

@@ -51,7 +51,7 @@ def expert(problem: str, folder: Path, steps: int) -> None:
     env = made(problem)
     learner = ix.rl.PPO(temperature=0.01, num_envs=COPIES, length=512, **PPO_HERE)
     result = learner.train(env, key=jr.key(0), steps=steps, progress=False)
-    demos = ix.envs.collect(env, result.policy, 20, jr.key(1))
+    demos = ix.envs.collect(env, result.policy, 20, key=jr.key(1))
     folder.mkdir(parents=True, exist_ok=True)
     ix.write_demos(folder / f"{problem}.npz", demos)
     print(problem, f"expert: {demos.returns.mean():.0f} ± {demos.returns.std():.0f}", file=sys.stderr, flush=True)

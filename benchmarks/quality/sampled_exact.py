@@ -111,7 +111,9 @@ def measure(part: str, problem: Problem, name: str, estimator: Any, seeds: int) 
     """Some fits side by side, and how far they are from the exact answer."""
     mdp, began = problem.mdp, time.perf_counter()
     env = ix.envs.Tabular(mdp, problem.reward, horizon=HORIZON)
-    demos = ix.envs.collect(env, Acting(jnp.log(jnp.asarray(problem.expert, jnp.float32))), DEMONSTRATIONS, jr.key(0))
+    demos = ix.envs.collect(
+        env, Acting(jnp.log(jnp.asarray(problem.expert, jnp.float32))), DEMONSTRATIONS, key=jr.key(0)
+    )
     fits = estimator.fit_many(env, demos, num=seeds, key=jr.key(1), progress=False)
     visits = np.asarray(ix.visits(mdp, problem.expert)).sum(axis=1)
     share = visits / visits.sum()

@@ -76,7 +76,7 @@ def collect(
 
     storage.known_suffix(out, (".npz",))
     acts = load_policy(policy)
-    demos = act(made(env, 1), acts, num, jr.key(key))
+    demos = act(made(env, 1), acts, num, key=jr.key(key))
     write_demos(out, demos)
     returns = demos.returns
     text = f"{env}: {num} episodes, return {returns.mean():.1f} ± {returns.std():.1f}, in {out}"

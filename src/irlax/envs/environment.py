@@ -10,7 +10,7 @@ from irlax.typing import Array, Bool, Float, PRNGKeyArray
 
 
 class Step(NamedTuple):
-    """What follows an action. `terminated` is the end of the problem, `truncated` the end of the observation."""
+    """The result of an action. `terminated`: the problem has ended; `truncated`: only the observation of it has."""
 
     state: Any
     observation: Float[Array, " obs"]
@@ -20,7 +20,7 @@ class Step(NamedTuple):
 
 
 class AbstractEnvironment(eqx.Module):
-    """A Markov decision problem that can be acted in but not looked into."""
+    """A Markov decision problem that is known only by acting in it."""
 
     #: The longest episode; when it is reached the episode is truncated.
     horizon: eqx.AbstractVar[int]
@@ -38,9 +38,9 @@ class AbstractEnvironment(eqx.Module):
         """The action space."""
 
     @abc.abstractmethod
-    def reset(self, key: PRNGKeyArray) -> tuple[Any, Float[Array, " obs"]]:
+    def reset(self, *, key: PRNGKeyArray) -> tuple[Any, Float[Array, " obs"]]:
         """A first state and its observation."""
 
     @abc.abstractmethod
-    def step(self, key: PRNGKeyArray, state: Any, action: Any) -> Step:
-        """One step. It does not reset: who rolls out decides what follows an end."""
+    def step(self, state: Any, action: Any, *, key: PRNGKeyArray) -> Step:
+        """One step. It does not reset: the rollout engine does, where an episode ended."""

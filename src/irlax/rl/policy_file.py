@@ -1,4 +1,4 @@
-"""Policies and checkpoints on disk: a line of JSON, then the arrays. Nothing is ever run from them."""
+"""Policies and checkpoints on disk: a line of JSON, then the arrays. Reading one never runs code."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def load_policy(path: str | os.PathLike[str]) -> AbstractPolicy:
 
 
 def read_policy(path: str | os.PathLike[str]) -> tuple[AbstractPolicy, dict[str, Any]]:
-    """A policy, and what its file says about it."""
+    """A policy, and the plain values that were saved with it."""
     path = Path(path) / POLICY_FILE if Path(path).is_dir() else Path(path)
     path = storage.existing_file(path, (".eqx",))
     kind = "a policy (.eqx)"
@@ -90,7 +90,7 @@ def read_policy(path: str | os.PathLike[str]) -> tuple[AbstractPolicy, dict[str,
 
 
 def _skeleton(header: dict[str, Any], path: Path) -> Any:
-    """What the arrays of a policy look like, from its header."""
+    """The shapes and types of a policy's arrays, from its header."""
     if header.get("format") != POLICY_FORMAT:
         raise ValueError(f"It must have the format {POLICY_FORMAT!r}, but says {str(header.get('format'))!r:.60}.")
     sizes = {name: field(header, name, int) for name in ("observation_size", "width", "depth")}

@@ -62,5 +62,5 @@ def _drawn(page: Page, table: Table, fit: SampledFit) -> Page:
         learning_figure(fit.history, float(fit.demos.returns.mean())),
         "How it learned: how long the pole stands, up to what was demonstrated (dotted), and the gap in pay.",
     )
-    acted = collect(env, fit.policy, 1, jr.key(SEED + 1))
+    acted = collect(env, fit.policy, 1, key=jr.key(SEED + 1))
     return drawn(page, strip(env, acted), "An episode of the learned policy, from left to right.")

@@ -12,6 +12,7 @@ import pytest
 
 import irlax as ix
 from irlax.envs import Tabular
+from irlax.envs.experience import collect_episodes
 from irlax.estimators.sampled import loop
 from irlax.estimators.status import Status
 from irlax.networks import Normaliser
@@ -55,7 +56,7 @@ def problem():
     reward = np.array([0.0, 1.5, -1.0])
     expert = Fixed(jnp.asarray(ix.soft_plan(mdp, reward).log_policy, jnp.float32))
     env = Tabular(mdp, reward, horizon=HORIZON)
-    return mdp, env, ix.envs.collect(env, expert, 500, jr.key(0))
+    return mdp, env, ix.envs.collect(env, expert, 500, key=jr.key(0))
 
 
 def observed_occupancy():
@@ -204,7 +205,7 @@ def test_what_is_no_environment_is_refused(as_a_user):
 
 def test_an_environment_of_the_host_steps_as_many_as_a_round_takes():
     host = ix.envs.make("gymnasium:CartPole-v1", num_envs=2, horizon=5, after_end="fixed-horizon")
-    demos = ix.envs.collect(host, lambda observation, key: 0, 3, jr.key(0))
+    demos = ix.envs.collect(host, lambda observation, key: 0, 3, key=jr.key(0))
     with pytest.raises(ValueError, match="episodes=2"):
         dataclasses.replace(AIRL, rounds=ix.Rounds(episodes=16)).fit(host, demos, key=jr.key(0))
     host.close()
@@ -219,7 +220,7 @@ def test_exploring_shows_the_reward_where_nobody_goes():
     moves = np.stack([np.eye(size)[np.clip(np.arange(size) + step, 0, size - 1)] for step in (-1, 1)], axis=1)
     mdp = ix.MDP.from_dense(moves, np.eye(size)[middle], discount=DISCOUNT)
     env = Tabular(mdp, np.zeros(size), horizon=HORIZON)
-    demos = ix.envs.collect(env, Fixed(jnp.zeros((size, 2))), 500, jr.key(0))
+    demos = ix.envs.collect(env, Fixed(jnp.zeros((size, 2))), 500, key=jr.key(0))
     out = {}
     for explore in (0.0, 0.5):
         fit = dataclasses.replace(explored(explore), reward=STATE_TABLE).fit(env, demos, key=jr.key(1), progress=False)
@@ -238,7 +239,7 @@ def test_random_episodes_are_not_what_is_reported():
     estimator, expert = loop.validate(explored(0.5), env, demos, None, None)
     with jax.enable_x64(False):
         state = estimator.init(STATES, env.actions, HORIZON, expert, key=jr.key(0))
-        rollout = loop.whole_episodes(env, state.policy, EPISODES, explore=0.5, key=jr.key(1))
+        rollout = collect_episodes(env, state.policy, EPISODES, explore=0.5, key=jr.key(1))
         _, info = estimator.step(state, expert, rollout, key=jr.key(2))
     random = np.asarray(rollout.explored).any(axis=0)
     assert 0.3 < random.mean() < 0.7

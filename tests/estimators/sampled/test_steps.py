@@ -11,10 +11,10 @@ import pytest
 
 import irlax as ix
 from irlax.demos.demonstrations import from_rows
+from irlax.envs.experience import Transition
 from irlax.estimators.sampled.cloning import clone
 from irlax.estimators.sampled.steps import Recent, step_pools, steps_of_demos, steps_of_rollout
 from irlax.rl.policies import init_policy
-from irlax.rl.rollout import Transition
 from irlax.spaces import Discrete
 
 ACTIONS = Discrete(2)

@@ -80,7 +80,7 @@ class BehaviouralCloning(eqx.Module):
         self, policy: AbstractPolicy, rows: Steps, progress: bool | None, *, key: PRNGKeyArray
     ) -> tuple[AbstractPolicy, Float[np.ndarray, " steps"]]:
         """`clone`, reported now and then."""
-        policy, state = init_clone(policy, rows, self)
+        policy, state = _init_clone(policy, rows, self)
         keys, losses = jr.split(key, self.steps), []
         with progress_bar(type(self).__name__, self.steps, shown=progress) as bar:
             for done in range(0, self.steps, STEPS_PER_REPORT):
@@ -136,7 +136,7 @@ def descend(
     return jax.lax.scan(step, state, jnp.asarray(keys))
 
 
-_descend = eqx.filter_jit(descend)
+_init_clone, _descend = eqx.filter_jit(init_clone), eqx.filter_jit(descend)
 
 
 def _optimiser(settings: BehaviouralCloning) -> optax.GradientTransformation:

@@ -17,6 +17,7 @@ import optax
 
 from irlax import checks
 from irlax.demos import Demonstrations
+from irlax.envs.experience import Transition
 from irlax.estimators.sampled.rounds import Rounds
 from irlax.estimators.sampled.steps import Recent, Steps, draw, rewards_of, steps_of_rollout
 from irlax.networks import Normaliser
@@ -24,7 +25,6 @@ from irlax.rewards import AbstractObservedReward, RewardNet, ShapedObservedRewar
 from irlax.rewards.observed import split
 from irlax.rl.learner import AbstractLearner
 from irlax.rl.policies import AbstractPolicy
-from irlax.rl.rollout import Transition
 from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 

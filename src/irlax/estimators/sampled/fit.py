@@ -150,7 +150,7 @@ def finished(
 ) -> SampledFit:
     """The fit of one iterate, with new episodes of its policy, which are not learned from."""
     discount = getattr(estimator, "discount", 1.0)
-    acted = collect(env, policy, EPISODES, key)
+    acted = collect(env, policy, EPISODES, key=key)
     expert, own = (steps_of_demos(episodes, env.actions, discount) for episodes in (demos, acted))
     log_policy = np.asarray(jax.vmap(policy.log_prob)(expert.observation, expert.action), np.float64)
     return SampledFit(

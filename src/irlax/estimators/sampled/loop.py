@@ -16,15 +16,15 @@ from irlax.demos import Demonstrations
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.envs.checking import check_demos
 from irlax.envs.environment import AbstractEnvironment
+from irlax.envs.experience import Transition, collect_episodes
 from irlax.envs.gymnasium import GymnasiumEnvironment
+from irlax.envs.host import HostRunner
 from irlax.estimators.sampled.estimator import AbstractSampledIRL, Callback, Info, State, refuse_other_discount
 from irlax.estimators.sampled.fit import SampledFit, finished
 from irlax.estimators.sampled.steps import Steps, steps_of_demos
 from irlax.estimators.status import Status, complain
 from irlax.progress import progress
 from irlax.rewards import AbstractObservedReward
-from irlax.rl.host import HostRunner
-from irlax.rl.rollout import Transition, begin, collect
 from irlax.typing import Array, Key, PRNGKeyArray
 
 
@@ -52,13 +52,13 @@ def fit(
     with jax.enable_x64(False):
         fit_key, last_key = jr.split(key)
         keys = fit_key if num is None else jr.split(fit_key, num)
-        rounds = _rounds_of(estimator, env, expert, init_reward, key=keys)
-        state, lines, stopped = rounds.init(), [], False
+        task = _task(estimator, env, expert, init_reward, key=keys)
+        state, lines, stopped = task.init(), [], False
         steps = estimator.rounds.episodes_for(env.horizon) * env.horizon
         with progress(type(estimator).__name__, estimator.rounds.num * steps, shown=options.progress) as bar:
             for number in range(estimator.rounds.num):
                 rate = jnp.asarray(1 - number / estimator.rounds.num, jnp.float32)
-                state, info = rounds.step(state, number, rate)
+                state, info = task.step(state, number, rate)
                 lines.append(_line(info, (number + 1) * steps))
                 # Only True stops: a callback may return something else, such as the length of what it wrote.
                 stopped = options.callback is not None and options.callback(dict(lines[-1])) is True
@@ -126,16 +126,16 @@ def _check_copies(env: Any, episodes: int, num: int | None) -> None:
         )
 
 
-class _Rounds(NamedTuple):
+class _Task(NamedTuple):
     """The first state, and the state after another round: in JAX, or with the environment on the host."""
 
     init: Callable[[], State]
     step: Callable[[State, int, Any], tuple[State, Info]]
 
 
-def _rounds_of(
+def _task(
     estimator: AbstractSampledIRL, env: Any, expert: Steps, init_reward: Any, *, key: Key[Array, "*num"]
-) -> _Rounds:
+) -> _Task:
     """`key` is one key, or one for each of several fits side by side."""
     init_key, rounds_key, seed_key = _split(key, 3)
 
@@ -147,15 +147,15 @@ def _rounds_of(
         return _round(estimator, env, state, expert, rate=rate, key=_fold(rounds_key, number))
 
     if isinstance(env, AbstractEnvironment):
-        return _Rounds(init, step_in_jax)
-    runner = HostRunner(estimator.learner, env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
+        return _Task(init, step_in_jax)
+    runner = HostRunner(env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
 
     def step_on_host(state: State, number: int, rate: Any) -> tuple[State, Info]:
         collect_key, step_key = jr.split(_fold(rounds_key, number))
-        rollout, _ = runner.collect(state.policy, env.horizon, estimator.rounds.explore, collect_key)
+        rollout, _ = runner.collect_steps(state.policy, env.horizon, estimator.rounds.explore, key=collect_key)
         return _step(estimator, state, expert, rollout, rate=rate, key=step_key)
 
-    return _Rounds(init, step_on_host)
+    return _Task(init, step_on_host)
 
 
 def _split(key: Key[Array, "*num"], num: int) -> Any:
@@ -176,15 +176,6 @@ def _init(
     return one(key) if key.ndim == 0 else eqx.filter_vmap(one)(key)
 
 
-def whole_episodes(
-    env: AbstractEnvironment, policy: Any, num: int, *, explore: float = 0.0, key: PRNGKeyArray
-) -> Transition:
-    """Episodes [T, num] from their start to the horizon; a share of them, `explore`, starts with random actions."""
-    init_key, collect_key = jr.split(key)
-    runners = jax.vmap(lambda key: begin(env, explore, key))(jr.split(init_key, num))
-    return collect(env, policy, runners, length=env.horizon, key=collect_key)[1]
-
-
 @eqx.filter_jit
 def _round(
     estimator: AbstractSampledIRL, env: AbstractEnvironment, state: State, expert: Steps, *, rate: Any, key: Any
@@ -192,7 +183,7 @@ def _round(
     def one(state: State, key: PRNGKeyArray) -> tuple[State, Info]:
         collect_key, step_key = jr.split(key)
         num, explore = estimator.rounds.episodes_for(env.horizon), estimator.rounds.explore
-        rollout = whole_episodes(env, state.policy, num, explore=explore, key=collect_key)
+        rollout = collect_episodes(env, state.policy, num, explore=explore, key=collect_key)
         return estimator.step(state, expert, rollout, rate=rate, key=step_key)
 
     return one(state, key) if key.ndim == 0 else eqx.filter_vmap(one)(state, key)

@@ -9,9 +9,9 @@ import jax.random as jr
 import numpy as np
 
 from irlax.demos import Demonstrations
+from irlax.envs.experience import Transition
 from irlax.rewards import AbstractObservedReward
 from irlax.rl.policies import AbstractPolicy
-from irlax.rl.rollout import Transition
 from irlax.spaces import Discrete
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
