@@ -26,6 +26,8 @@ ORDER = [
     "interrupts",
     "iteration",
     "tables",
+    "spaces",
+    "networks",
     "mdp",
     "planning",
     "rewards",

@@ -36,9 +36,8 @@ from irlax.estimators.sampled import (
     GANGCL,
     GCL,
     BehaviouralCloning,
-    ObservedReward,
+    Rounds,
     SampledMCEIRL,
-    ShapedObservedReward,
 )
 from irlax.estimators.store import load
 from irlax.estimators.tabular import (
@@ -75,7 +74,15 @@ from irlax.planning import (
     visits,
 )
 from irlax.registry import stored
-from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
+from irlax.rewards import (
+    LinearReward,
+    NeuralReward,
+    ObservedReward,
+    RewardNet,
+    ShapedObservedReward,
+    ShapedReward,
+    TabularReward,
+)
 from irlax.run_folder import RunFolder
 from irlax.status import NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.version import __version__
@@ -108,6 +115,8 @@ __all__ = [
     "ObservedReward",
     "Plan",
     "RewardFit",
+    "RewardNet",
+    "Rounds",
     "RunFolder",
     "SampledMCEIRL",
     "ShapedObservedReward",

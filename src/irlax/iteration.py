@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 
 from irlax.interrupts import Interrupt, interruptible
@@ -21,6 +24,8 @@ from irlax.status import Status
 from irlax.typing import Float
 
 State = TypeVar("State")
+#: The numbers that a progress bar shows, if there are any.
+NOTED = ("loss", "gradient", "return", "gap", "effective_share")
 #: As the step of an iterate: one more than the last in the history.
 NEXT = -1
 
@@ -211,7 +216,8 @@ class Session:
             if self._watch.callback is not None:
                 self.stopped |= self._watch.callback(numbered) is True
         if self._interrupt is not None:
-            self._interrupt.kept = True
+            # Before the first iterate there is nothing to keep, and an interrupt ends the fit at once.
+            self._interrupt.kept = bool(self.history)
             self.stopped |= self._interrupt.asked is not None
 
     @contextlib.contextmanager
@@ -237,5 +243,29 @@ def _resumable(iteration: AbstractIteration[State]) -> AbstractResumable[State]:
 
 
 def note(iterate: Iterate) -> str:
-    """One or two numbers beside the progress bar."""
-    return "  ".join(f"{name} {value:.4g}" for name, value in iterate.numbers.items() if np.ndim(value) == 0)
+    """One or two numbers beside the progress bar; with several seeds, their mean."""
+    shown = {name: iterate.numbers[name] for name in NOTED if name in iterate.numbers}
+    return "  ".join(f"{name.replace('_', ' ')} {np.mean(value):.4g}" for name, value in shown.items())
+
+
+def to_arrays(state: Any) -> list[np.ndarray]:
+    """The leaves of a state in JAX, for a snapshot; random keys as the numbers that they are made of."""
+    return [np.asarray(jr.key_data(leaf) if _is_key(leaf) else leaf) for leaf in jax.tree.leaves(state)]
+
+
+def from_arrays(arrays: Sequence[np.ndarray], like: State) -> State:
+    """The state that `to_arrays` took apart; `like` has its structure, shapes and types."""
+    leaves, structure = jax.tree.flatten(like)
+    if len(arrays) != len(leaves):
+        raise ValueError(f"The checkpoint holds {len(arrays)} arrays, but the state has {len(leaves)}.")
+    found = []
+    for array, leaf in zip(arrays, leaves, strict=True):
+        restored = jr.wrap_key_data(jnp.asarray(array)) if _is_key(leaf) else jnp.asarray(array)
+        if restored.shape != leaf.shape or restored.dtype != leaf.dtype:
+            raise ValueError(f"The checkpoint holds {array.dtype}{array.shape} in place of {leaf.dtype}{leaf.shape}.")
+        found.append(restored)
+    return jax.tree.unflatten(structure, found)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

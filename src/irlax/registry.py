@@ -53,10 +53,14 @@ class FileFormat(NamedTuple):
 _CLASSES: dict[str, type] = {}
 _NAMES: dict[type, str] = {}
 _FILES: dict[type, FileFormat] = {}
+_ON_DEVICE: set[type] = set()
 
 
-def stored(name: str) -> Callable[[Class], Class]:
-    """Register a class (a dataclass, such as an `eqx.Module`, or an enum) under a name that files keep for good."""
+def stored(name: str, *, on_device: bool = False) -> Callable[[Class], Class]:
+    """Register a class (a dataclass, such as an `eqx.Module`, or an enum) under a name that files keep for good.
+
+    Arrays are read as NumPy arrays, or, `on_device`, as those of JAX: networks are trained further only if they are.
+    """
 
     def register(kind: Class) -> Class:
         taken = _CLASSES.get(name)
@@ -64,6 +68,8 @@ def stored(name: str) -> Callable[[Class], Class]:
         if taken is not None and (taken.__module__, taken.__qualname__) != (kind.__module__, kind.__qualname__):
             raise ValueError(f"{name!r} is the name of {taken.__qualname__} already. Choose another.")
         _CLASSES[name], _NAMES[kind] = kind, name
+        if on_device:
+            _ON_DEVICE.add(kind)
         return kind
 
     return register
@@ -207,7 +213,7 @@ def _built(kind: type, name: str, fields: dict[str, Any]) -> Any:
     if hasattr(kind, "from_stored_fields"):
         return kind.from_stored_fields(fields)  # type: ignore[attr-defined]
     check_fields(kind, name, fields)
-    return kind(**fields)
+    return kind(**(jax.tree.map(jnp.asarray, fields) if kind in _ON_DEVICE else fields))
 
 
 def check_fields(kind: type, name: str, fields: Mapping[str, Any]) -> None:

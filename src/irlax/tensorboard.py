@@ -1,4 +1,4 @@
-"""Training as TensorBoard shows it."""
+"""Training logs as TensorBoard event files."""
 
 import contextlib
 import time

@@ -93,7 +93,7 @@ def fit(
     cloning, in an environment that has a name: cartpole, pendulum,
     mountain-car, acrobot, point-maze, gymnasium:ID, … Settings of the method
     are --set NAME=VALUE, those of its learner and of the environment have
-    their names before them: --set over=s --set learner.discount=0.95
+    their names before them: --set reward.over=s --set learner.discount=0.95
     --set env.horizon=50. Ctrl-C leaves the fit so far.
 
     A fit that was in --out before is replaced, anything else never is.

@@ -1,13 +1,15 @@
 """How `irlax fit` fits: an estimator from flags, a fit that survives an interruption, and its continuation."""
 
 import dataclasses
-import functools
+import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import typing
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -25,25 +27,40 @@ _WORDS = {"true": True, "false": False, "none": None}
 def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str, str]) -> Any:
     """The estimator with the given options and settings, its own and those of its solver or learner."""
     kind = estimator_class(method)
+    """The estimator with the given options and settings: its own, those of its parts (dotted) and of its solver."""
+    module, name = METHODS[method]
+    kind = getattr(importlib.import_module(f"irlax.estimators.{module}"), name)
     known = [field.name for field in dataclasses.fields(kind)]
-    fields = dict(options)
-    for name in fields:
-        if name not in known:
+    parts = _parts(kind, settings)
+    dotted = {f"{field}.{name}": (field, name) for field, part in parts.items() for name in _names(part)}
+    fields, inside = dict(options), {}
+    for name in options:
+        # --tol is that of the part that has one, where the estimator itself has none.
+        places = [place for place in dotted.values() if place[1] == name]
+        if name not in known and len(places) == 1:
+            inside[places[0]] = fields.pop(name)
+        elif name not in known:
             raise ValueError(f"--{name} does not apply to --method {method}, whose settings are {', '.join(known)}.")
     if "l2" in fields and fields["l2"] != "cv":
         fields["l2"] = _number(fields["l2"])
-    part = _learner(kind, settings) if "learner" in known else _solver(fields)
-    unknown = [name for name in settings if name not in (*known, *part.settings)]
+    solver = _Solver("auto", None) if parts else _Solver.of(fields)
+    own = [name for name in known if name not in parts or name == "learner"]
+    unknown = [name for name in settings if name not in (*own, *dotted, *solver.settings)]
     if unknown:
-        more = f", and of {part.name}: {', '.join(part.settings)}" if part.settings else ""
+        more = f", and of --solver {solver.name}: {', '.join(solver.settings)}" if solver.settings else ""
         raise ValueError(
             f"--set takes NAME=VALUE, but knows no name {unknown[0]!r}. Settings of --method {method}: "
-            f"{', '.join(known)}{more}."
+            f"{', '.join([*own, *dotted])}{more}."
         )
-    fields |= {name: _parsed(value) for name, value in settings.items() if name in known}
-    inside = {part.settings[name]: _parsed(value) for name, value in settings.items() if name not in known}
-    if inside or part.chosen:
-        fields[part.field] = part.build(**inside)
+    fields |= {name: _parsed(value) for name, value in settings.items() if name in known and name not in parts}
+    inside |= {dotted[name]: _parsed(value) for name, value in settings.items() if name in dotted}
+    for field, part in parts.items():
+        changes = {name: value for (where, name), value in inside.items() if where == field}
+        if changes or field in settings:
+            fields[field] = dataclasses.replace(part, **changes)
+    of_solver = {name: _parsed(value) for name, value in settings.items() if name in solver.settings}
+    if of_solver and solver.kind is not None:
+        fields["solver"] = solver.kind(**of_solver)
     return kind(**fields)
 
 
@@ -61,37 +78,51 @@ def of_environment(settings: dict[str, str]) -> dict[str, Any]:
     return {name.removeprefix("env."): _parsed(settings.pop(name)) for name in names}
 
 
-class _Part(NamedTuple):
-    """An object inside an estimator: the field that it is in, and its settings by the names that --set has for them."""
+class _Solver(NamedTuple):
+    """The solver of an estimator where the dynamics are known; its settings have no dots."""
 
-    field: str
     name: str
-    build: Callable[..., Any]
-    settings: dict[str, str]
-    #: Whether it is another than the estimator's own.
-    chosen: bool = False
+    kind: Any
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "_Solver":
+        name = fields.get("solver", "auto")
+        return cls(name, SOLVERS.get(name))
+
+    @property
+    def settings(self) -> list[str]:
+        return [] if self.kind is None else _names(self.kind)
 
 
-def _solver(fields: Mapping[str, Any]) -> _Part:
-    name = fields.get("solver", "auto")
-    kind = SOLVERS.get(name)
-    settings = {} if kind is None else {field.name: field.name for field in dataclasses.fields(kind)}
-    return _Part("solver", f"--solver {name}", kind or (lambda: None), settings)
+def _names(part: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(part)]
 
 
-def _learner(kind: Any, settings: Mapping[str, str]) -> _Part:
+def _parts(kind: Any, settings: Mapping[str, str]) -> dict[str, Any]:
+    """The sub-objects that an estimator's fields hold by default, by field; `--set learner=NAME` chooses another."""
+    parts = {}
+    for field in dataclasses.fields(kind):
+        part = field.default
+        if part is None:
+            # A sub-object that is there only if one of its settings is given, such as a potential.
+            kinds = [
+                some for some in typing.get_args(typing.get_type_hints(kind)[field.name]) if isinstance(some, type)
+            ]
+            part = next((some() for some in kinds if issubclass(some, eqx.Module)), None)
+        if isinstance(part, eqx.Module):
+            parts[field.name] = part
+    if "learner" in parts:
+        parts["learner"] = _learner(parts["learner"], settings)
+    return parts
+
+
+def _learner(own: Any, settings: Mapping[str, str]) -> Any:
     """The learner of a dynamics-free estimator: its own, or another by name, at the temperature of its own."""
-    (own,) = (field.default for field in dataclasses.fields(kind) if field.name == "learner")
-    assert isinstance(own, rl.PPO | rl.SAC)
     learners = {"ppo": rl.PPO, "sac": rl.SAC}
     name = settings.get("learner", type(own).__name__).lower()
     if name not in learners:
         raise ValueError(f"--set learner must be ppo or sac, but is {settings['learner']!r}.")
-    chosen = learners[name]
-    begun = own if isinstance(own, chosen) else chosen(temperature=own.temperature)
-    build = functools.partial(dataclasses.replace, begun)
-    names = {f"learner.{field.name}": field.name for field in dataclasses.fields(chosen)}
-    return _Part("learner", "its learner", build, names, chosen="learner" in settings)
+    return own if isinstance(own, learners[name]) else learners[name](temperature=own.temperature)
 
 
 def run(estimator: Any, problem: Problem, *, key: int, earlier: Any) -> Any:

@@ -44,7 +44,7 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
         )
     env = made(name, 1, options)
     if name.startswith("gymnasium:") and not isinstance(estimator, BehaviouralCloning):
-        env = made(name, estimator.episodes_for(env.horizon), options)
+        env = made(name, estimator.rounds.episodes_for(env.horizon), options)
     if str(demos) == EXPERT:
         seen = envs.expert_demos(name, **{key: value for key, value in options.items() if key == "after_end"})
     else:
@@ -66,7 +66,7 @@ def refuse(given: Mapping[str, Any], method: str) -> None:
     advice = {
         "features": "It learns a network of observations.",
         "feature_names": "It learns a network of observations.",
-        "reward": "Say --set over=s, sa or sas for what its reward may depend on.",
+        "reward": "Say --set reward.over=s, sa or sas for what its reward may depend on.",
         "held_out": "Evaluate its policy in the environment instead.",
         "resume": "It begins anew.",
     }

@@ -10,7 +10,7 @@ from irlax import checks
 from irlax.datasets.download import PublicFiles
 from irlax.demos import rollout
 from irlax.demos.demonstrations import from_rows
-from irlax.envs.bus_engine import UNSEEN, BusEngine, BusPanel
+from irlax.envs.bus_engine import UNOBSERVED, BusEngine, BusPanel
 from irlax.planning import soft_plan
 from irlax.typing import Float, Int, PRNGKeyArray
 
@@ -91,7 +91,7 @@ def simulated_bus(engine: BusEngine, *, buses: int = 50, months: int = 120, key:
     states, actions = (array.reshape(buses, -1) for array in (walked.tabular_states, walked.actions))
     base = np.where(actions[:, :-1] == engine.REPLACE, 0, states[:, :-1])
     known = base + len(engine.increments) - 1 < engine.bins
-    increments = np.where(known, states[:, 1:] - base, UNSEEN)
+    increments = np.where(known, states[:, 1:] - base, UNOBSERVED)
     demos = from_rows(
         states[:, 1:].ravel(),
         actions[:, 1:].ravel(),

@@ -74,15 +74,10 @@ class Fit(eqx.Module):
 class RewardFit(Fit):
     """A fit whose result is one reward, with the policy that goes with it."""
 
-    @property
-    @abc.abstractmethod
-    def reward(self) -> Any:
-        """The learned reward: an `AbstractReward` where the dynamics are known, else one of observations."""
-
-    @property
-    @abc.abstractmethod
-    def policy(self) -> Any:
-        """The policy under the learned reward."""
+    #: The learned reward: an `AbstractReward` where the dynamics are known, else an `AbstractObservedReward`.
+    reward: eqx.AbstractVar[Any]
+    #: The policy under the learned reward.
+    policy: eqx.AbstractVar[Any]
 
 
 def ending(fit: Fit) -> dict[str, Any]:

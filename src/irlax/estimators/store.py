@@ -33,6 +33,7 @@ from irlax.estimators.fit import Fit
 from irlax.mdp import MDP
 from irlax.mdp.npz import load_mdp, save_mdp
 from irlax.registry import FileFormat
+from irlax.run_folder import CHECKPOINT, LOG
 from irlax.version import __version__
 
 #: Raised when a folder's layout changes; what a class keeps in its record may grow without that.
@@ -59,6 +60,9 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
         storage.save_arrays(folder / ARRAYS, parts.arrays)
         for name, thing in parts.files.items():
             registry.file_format(thing).write(folder / name, thing)
+        # The log of a run belongs to its fit; its checkpoint is of no more use.
+        for old in (*target.glob(LOG), *target.glob("events.*")):
+            shutil.copy2(old, folder)
     return Path(path)
 
 
@@ -102,7 +106,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         raise ValueError(f"{path} is a file. A fit is a folder; choose a name that is free.")
     names = sorted(entry.name for entry in target.iterdir())
     strange = [name for name in names if not _OURS.fullmatch(name)]
-    if names and (strange or not is_run(target)):
+    if names and (strange or not (is_run(target) or CHECKPOINT in names)):
         raise ValueError(
             f"{path} is not a fit of irlax that may be replaced: it holds {checks.some(strange or names)}. Choose "
             f"another folder, or move what is there."
@@ -150,10 +154,6 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 def _read(folder: Path) -> Fit:
     record = records.read_json(_present(folder, FIT))
     stated = records.field(record, "format", str)
-    if stated == "irlax-fit-sampled-1":
-        from irlax.estimators.sampled.storage import load_sampled
-
-        return load_sampled(folder)
     if stated != FORMAT:
         raise ValueError(
             f"Its format is {stated!r:.60}, but {FORMAT!r} is read here: another version of irlax wrote it."

@@ -8,12 +8,13 @@ import numpy as np
 
 from irlax.demos import Demonstrations
 from irlax.envs import Tabular
-from irlax.estimators.sampled import SampledFit, SampledMCEIRL
+from irlax.estimators.sampled import Rounds, SampledFit, SampledMCEIRL
 from irlax.estimators.sampled.curves import learning_figure
 from irlax.estimators.sampled.page import mean_reward
 from irlax.estimators.tabular.drawings import drawn
 from irlax.report import Page, plots
 from irlax.report.grid import Grid
+from irlax.rewards import RewardNet
 from irlax.rl import PPO
 from irlax.showcase import walks
 from irlax.showcase.section import Section
@@ -55,18 +56,14 @@ def learned() -> SampledFit:
     env = Tabular(walks.world().mdp, walks.reward(), horizon=walks.STEPS)
     learner = PPO(temperature=1.0, explore=0.0, discount=float(walks.world().mdp.discount))
     estimator = SampledMCEIRL(
+        reward=RewardNet(over="s", depth=0, normalise=False),
         learner=learner,
-        over="s",
+        rounds=Rounds(num=ROUNDS, episodes=EPISODES, tol=0.0),
         penalty=0.3,
-        depth=0,
-        normalise=False,
-        rounds=ROUNDS,
-        episodes=EPISODES,
         batch_size=1024,
         learning_rate=0.05,
-        tol=0.0,
     )
-    return estimator.fit(env, observed(walks.walked()), key=jr.key(0), shown=False)
+    return estimator.fit(env, observed(walks.walked()), key=jr.key(0), progress=False)
 
 
 def observed(walked: Demonstrations) -> Demonstrations:

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from irlax.estimators.sampled.sampled_fit import WATCHED
+from irlax.estimators.sampled.sampled_fit import SUMMARISED
 from irlax.report.plots import COLOURS, blank, tame
 from irlax.typing import Float
 
 
 def learning_figure(history: Mapping[str, Float[np.ndarray, " rounds"]], demonstrated: float | None) -> Any:
-    """A panel for each number to watch, over environment steps, or over gradient steps where none were taken.
+    """A panel for each number of the summary, over environment steps, or over gradient steps where none were taken.
 
     `demonstrated` is the mean return of the demonstrations, for a dotted line.
     """
-    names = [name for name in WATCHED if name in history]
+    names = [name for name in SUMMARISED if name in history]
     columns = 2 if len(names) == 4 else min(3, len(names))
     figure, axes = blank(columns, rows=-(-len(names) // columns), height=2.5)
     acting = bool(np.ptp(history["steps"])) or len(history["steps"]) == 1

@@ -29,11 +29,11 @@ def sampled_page(fit: SampledFit) -> Page:
     page = Page(f"{fit.method}: {'a policy' if fit.reward is None else 'a reward'} from demonstrations", lead)
     if not fit.converged:
         page = page.text(f"This fit {fit.status.value}. What is shown below is its last iterate.", alert=True)
-    facts, course = fit.summary().tables
+    facts, history = fit.summary().tables
     # Settings stand in the middle of the facts; a long list would keep the pictures from whoever opens the page.
     place = facts.rows.index(fit.settings[0])
     page = page.table(pairs("", [*facts.rows[:place], *facts.rows[place + len(fit.settings) :]]))
-    page = _curves(page.heading("How it learned"), fit).table(course)
+    page = _curves(page.heading("How it learned"), fit).table(history)
     page = draw_returns(page.heading("What the policy earns"), fit)
     if fit.reward is not None:
         page = draw_learned(page.heading("What was learned to be good"), fit)
@@ -43,7 +43,7 @@ def sampled_page(fit: SampledFit) -> Page:
 def _curves(page: Page, fit: SampledFit) -> Page:
     text = "Round by round, over steps taken in the environment."
     if "return" in fit.history:
-        text += " The true return is for the eye: nothing was learned from it. Dotted: what the demonstrations earned."
+        text += " The true return is for display: nothing was learned from it. Dotted: what the demonstrations earned."
     if "gap" in fit.history:
         text += " Where expert and policy earn the same learned reward, the gap is 0."
     if not np.ptp(fit.history["steps"]):
@@ -76,7 +76,7 @@ def draw_learned(page: Page, fit: SampledFit) -> Page:
     """The learned reward: on a plane if observations are points of one, else along demonstrations."""
     observations = fit.demos.observations
     assert observations is not None
-    plane = observations.shape[1] == 2 and getattr(fit.reward, "over", None) in ("s", "sa")
+    plane = observations.shape[1] == 2 and fit.reward is not None and fit.reward.over in ("s", "sa")
     return _on_plane(page, fit, observations) if plane else _along(page, fit)
 
 
@@ -96,7 +96,7 @@ def _on_plane(page: Page, fit: SampledFit, observations: Float[np.ndarray, "n 2"
         ax.plot(*walked[0], "o", color="black", markersize=4)
     ax.set_xlabel("first coordinate of the observation")
     ax.set_ylabel("second coordinate")
-    mean = "" if getattr(fit.reward, "over", None) == "s" else ", on average over the policy's actions"
+    mean = "" if fit.reward is not None and fit.reward.over == "s" else ", on average over the policy's actions"
     shown = f"The lines are {show(min(SHOWN, fit.num_episodes))} demonstrations, which begin at the dots."
     return drawn(page, figure, f"The learned reward of each place{mean}, without its potential if it has one. {shown}")
 
@@ -104,6 +104,7 @@ def _on_plane(page: Page, fit: SampledFit, observations: Float[np.ndarray, "n 2"
 def mean_reward(fit: SampledFit, points: Float[np.ndarray, "n obs"]) -> Float[np.ndarray, " n"]:
     """E[r(s, A)] over the final policy's actions, for rewards that do not look at what follows."""
     reward, policy = fit.reward, fit.policy
+    assert reward is not None
 
     def at(point: Any, key: Any) -> Any:
         actions = jax.vmap(lambda key: policy(point, key=key))(jr.split(key, ACTIONS))

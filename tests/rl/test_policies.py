@@ -7,22 +7,24 @@ import jax.random as jr
 import numpy as np
 import scipy.stats
 
-from irlax.envs.environment import Box, Discrete
-from irlax.rl.networks import Normaliser, Perceptron, Units, policy_for
+from irlax.networks import Normaliser, Perceptron
+from irlax.rl.policies import init_policy
+from irlax.rl.values import Units
+from irlax.spaces import Box, Discrete
 
 BOX = Box(np.array([-1.0, 0.0], np.float32), np.array([3.0, 0.5], np.float32))
 SHAPE = {"width": 8, "depth": 1, "activation": "tanh"}
 
 
 def squashed(key=0):
-    policy = policy_for(BOX, 3, **SHAPE, key=jr.key(key))
+    policy = init_policy(BOX, 3, **SHAPE, key=jr.key(key))
     # Away from the start, where all weights of the last layer are about zero.
     weights = 0.3 * jr.normal(jr.key(key + 1), policy.network.weights[-1].shape)
     return eqx.tree_at(lambda policy: policy.network.weights[-1], policy, weights)
 
 
 def test_layers_begin_orthogonal():
-    network = Perceptron(8, 4, width=8, depth=1, activation="tanh", last_gain=0.5, key=jr.key(0))
+    network = Perceptron.init(8, 4, width=8, depth=1, activation="tanh", last_gain=0.5, key=jr.key(0))
     np.testing.assert_allclose(network.weights[0] @ network.weights[0].T, np.eye(8), atol=1e-5)
     np.testing.assert_allclose(network.weights[1] @ network.weights[1].T, 0.25 * np.eye(4), atol=1e-5)
 
@@ -38,7 +40,7 @@ def test_squashed_density_integrates_to_one_over_the_box():
 
 def test_squashed_density_is_scipy_s_with_the_jacobian_by_differences():
     policy, seen, key = squashed(), jnp.array([0.3, -1.0, 0.5]), jr.key(5)
-    action, log_prob = policy.sample_and_log_prob(seen, key)
+    action, log_prob = policy.sample_and_log_prob(seen, key=key)
     assert np.isclose(policy.log_prob(seen, action), log_prob, atol=1e-3)
     mean, log_std = map(np.asarray, policy.gaussian(seen))
 
@@ -58,7 +60,7 @@ def test_log_density_is_finite_at_the_edge_of_the_box():
 
 
 def test_categorical_samples_as_often_as_it_says():
-    policy = policy_for(Discrete(3), 2, **SHAPE, key=jr.key(0))
+    policy = init_policy(Discrete(3), 2, **SHAPE, key=jr.key(0))
     policy = eqx.tree_at(lambda policy: policy.network.biases[-1], policy, jnp.array([0.0, 1.0, -1.0]))
     seen = jnp.array([1.0, 2.0])
     draws = jax.jit(jax.vmap(lambda key: policy(seen, key=key)))(jr.split(jr.key(1), 20_000))
@@ -70,7 +72,7 @@ def test_categorical_samples_as_often_as_it_says():
 
 def test_running_moments_are_those_of_everything_seen():
     seen = np.random.default_rng(0).normal(3.0, [2.0, 0.0], size=(60, 2)).astype(np.float32)
-    normaliser = Normaliser.of(2)
+    normaliser = Normaliser.init(2)
     for part in np.split(seen, [10, 25]):
         normaliser = normaliser.update(part)
     np.testing.assert_allclose(normaliser.mean, seen.mean(axis=0), rtol=1e-4)
@@ -79,7 +81,7 @@ def test_running_moments_are_those_of_everything_seen():
 
 
 def test_other_units_say_the_same():
-    network = Perceptron(3, 1, **SHAPE, key=jr.key(0))
+    network = Perceptron.init(3, 1, **SHAPE, key=jr.key(0))
     old, new = (Units(jnp.asarray(mean), jnp.asarray(scale)) for mean, scale in ((1.0, 2.0), (-50.0, 30.0)))
     converted, seen = old.convert(network, new), jnp.array([1.0, -2.0, 0.5])
     before, after = (u.mean + u.scale * net(seen) for u, net in ((old, network), (new, converted)))
