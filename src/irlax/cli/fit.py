@@ -39,7 +39,7 @@ def fit(
     features: Features = None,
     feature_names: FeatureNames = None,
     reward: Reward = None,
-    method: Annotated[Method, option("--method", text="The estimator.", panel=METHOD)] = Method["mce"],
+    method: Annotated[Method, option("--method", text="The estimator.", panel=METHOD)] = "mce",
     objective: Annotated[
         Objective | None,
         option("--objective", text="What mce optimises; by default, feature-matching.", panel=METHOD),
@@ -136,12 +136,12 @@ def fit(
     names |= {"next_state": next_state, "terminated": terminated, "weight": weight}
     options = {"objective": objective, "solver": solver, "l2": l2, "tol": tol, "start": start}
     given = {name: value for name, value in options.items() if value is not None}
-    chosen = Chosen(method.value, given, fitting.named(setting or []), names, key)
+    chosen = Chosen(method, given, fitting.named(setting or []), names, key)
     tabular = {"features": features, "feature_names": feature_names, "reward": reward}
     tabular |= {"held_out": held_out, "resume": resume}
     with interruptible(signal.SIGINT, signal.SIGTERM) as interrupt:
         try:
-            if method.value in ACTING:
+            if method in ACTING:
                 result = _acting(chosen, mdp, demos, out, refused=tabular)
             else:
                 result = _tabular(chosen, mdp, demos, out, **tabular)

@@ -1,7 +1,6 @@
 """How `irlax fit` fits: an estimator from flags, a fit that survives an interruption, and its continuation."""
 
 import dataclasses
-import importlib
 import inspect
 import re
 import sys
@@ -25,11 +24,8 @@ _WORDS = {"true": True, "false": False, "none": None}
 
 
 def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str, str]) -> Any:
-    """The estimator with the given options and settings, its own and those of its solver or learner."""
-    kind = estimator_class(method)
     """The estimator with the given options and settings: its own, those of its parts (dotted) and of its solver."""
-    module, name = METHODS[method]
-    kind = getattr(importlib.import_module(f"irlax.estimators.{module}"), name)
+    kind = estimator_class(method)
     known = [field.name for field in dataclasses.fields(kind)]
     parts = _parts(kind, settings)
     dotted = {f"{field}.{name}": (field, name) for field, part in parts.items() for name in _names(part)}

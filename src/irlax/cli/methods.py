@@ -1,8 +1,7 @@
 """The methods of `irlax fit`: one list, from which the command line and its help are made."""
 
-import enum
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 #: The module, below `irlax.estimators`, and the class of each method.
 METHODS = {
@@ -22,7 +21,10 @@ METHODS = {
 #: Those that act in an environment, because they do not know its dynamics.
 ACTING = tuple(name for name, (module, _) in METHODS.items() if module.startswith("sampled."))
 
-Method = enum.Enum("Method", {name: name for name in METHODS})
+if TYPE_CHECKING:
+    Method = str
+else:
+    Method = Literal[tuple(METHODS)]
 
 
 def estimator_class(method: str) -> Any:

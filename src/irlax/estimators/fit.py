@@ -4,7 +4,7 @@ import abc
 import html
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 
@@ -74,10 +74,12 @@ class Fit(eqx.Module):
 class RewardFit(Fit):
     """A fit whose result is one reward, with the policy that goes with it."""
 
-    #: The learned reward: an `AbstractReward` where the dynamics are known, else an `AbstractObservedReward`.
-    reward: eqx.AbstractVar[Any]
-    #: The policy under the learned reward.
-    policy: eqx.AbstractVar[Any]
+    # To a type checker an abstract variable is an argument of the constructor, also where a property stands for it.
+    if not TYPE_CHECKING:
+        #: The learned reward: an `AbstractReward` where the dynamics are known, else an `AbstractObservedReward`.
+        reward: eqx.AbstractVar[Any]
+        #: The policy under the learned reward.
+        policy: eqx.AbstractVar[Any]
 
 
 def ending(fit: Fit) -> dict[str, Any]:

@@ -42,8 +42,10 @@ def section() -> Section:
 
 def learned() -> SampledFit:
     """AIRL as it comes, but for the number of rounds."""
-    estimator = AIRL(rounds=Rounds(num=ROUNDS, tol=0.0))
-    return estimator.fit(make("cartpole"), expert_demos("cartpole"), key=jr.key(SEED), progress=False)
+    estimator = AIRL(rounds=Rounds(num=ROUNDS, tol=0.0), progress=False)
+    fit = estimator.fit(make("cartpole"), expert_demos("cartpole"), key=jr.key(SEED))
+    assert isinstance(fit, SampledFit)
+    return fit
 
 
 def _drawn(page: Page, table: Table, fit: SampledFit) -> Page:

@@ -63,7 +63,9 @@ def learned() -> SampledFit:
         batch_size=1024,
         learning_rate=0.05,
     )
-    return estimator.fit(env, observed(walks.walked()), key=jr.key(0), progress=False)
+    fit = estimator.fit(env, observed(walks.walked()), key=jr.key(0))
+    assert isinstance(fit, SampledFit)
+    return fit
 
 
 def observed(walked: Demonstrations) -> Demonstrations:

@@ -1,16 +1,15 @@
 """Learning curves."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from irlax.estimators.sampled.sampled_fit import SUMMARISED
+from irlax.iteration import History
 from irlax.report.plots import COLOURS, blank, tame
-from irlax.typing import Float
 
 
-def learning_figure(history: Mapping[str, Float[np.ndarray, " rounds"]], demonstrated: float | None) -> Any:
+def learning_figure(history: History, demonstrated: float | None) -> Any:
     """A panel for each number of the summary, over environment steps, or over gradient steps where none were taken.
 
     `demonstrated` is the mean return of the demonstrations, for a dotted line.

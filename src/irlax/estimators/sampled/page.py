@@ -8,8 +8,8 @@ import jax.random as jr
 import numpy as np
 
 from irlax.demos import Demonstrations
-from irlax.estimators.sampled import SampledFit
 from irlax.estimators.sampled.curves import learning_figure
+from irlax.estimators.sampled.sampled_fit import AbstractSampledFit, SampledFit
 from irlax.estimators.tabular.drawings import drawn
 from irlax.report import plots
 from irlax.report.html import Page
@@ -22,11 +22,11 @@ CELLS, ACTIONS = 60, 32
 SHOWN = 5
 
 
-def sampled_page(fit: SampledFit) -> Page:
+def sampled_page(fit: AbstractSampledFit) -> Page:
     """The report on a dynamics-free fit as one page."""
     lead = f"Learned from {show(fit.num_episodes)} demonstrations, {show(fit.num_choices)} choices, "
     lead += f"by acting in {fit.environment}, whose dynamics were not known."
-    page = Page(f"{fit.method}: {'a policy' if fit.reward is None else 'a reward'} from demonstrations", lead)
+    page = Page(f"{fit.method}: {'a reward' if isinstance(fit, SampledFit) else 'a policy'} from demonstrations", lead)
     if not fit.converged:
         page = page.text(f"This fit {fit.status.value}. What is shown below is its last iterate.", alert=True)
     facts, history = fit.summary().tables
@@ -35,12 +35,12 @@ def sampled_page(fit: SampledFit) -> Page:
     page = page.table(pairs("", [*facts.rows[:place], *facts.rows[place + len(fit.settings) :]]))
     page = _curves(page.heading("How it learned"), fit).table(history)
     page = draw_returns(page.heading("What the policy earns"), fit)
-    if fit.reward is not None:
+    if isinstance(fit, SampledFit):
         page = draw_learned(page.heading("What was learned to be good"), fit)
     return page.heading("Settings").table(pairs("", fit.settings))
 
 
-def _curves(page: Page, fit: SampledFit) -> Page:
+def _curves(page: Page, fit: AbstractSampledFit) -> Page:
     text = "Round by round, over steps taken in the environment."
     if "return" in fit.history:
         text += " The true return is for display: nothing was learned from it. Dotted: what the demonstrations earned."
@@ -51,7 +51,7 @@ def _curves(page: Page, fit: SampledFit) -> Page:
     return drawn(page, learning_figure(fit.history, fit.demonstrated_return), text)
 
 
-def draw_returns(page: Page, fit: SampledFit) -> Page:
+def draw_returns(page: Page, fit: AbstractSampledFit) -> Page:
     """The true returns of the final policy beside the demonstrations'."""
     returns = {"policy": (fit.returns, np.ones(len(fit.returns)))}
     if fit.demos.rewards is not None:
