@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 
 import irlax as ix
 from irlax.cli import fitting, sampling
+from irlax.cli.methods import ACTING, METHODS
 from irlax.demos import read_demos, write_demos
+from irlax.iteration import Session
 from irlax.rl import PPO, SAC
 from irlax.spaces import uniform_action
 from tests.command_line import contents, irlax, small_files
@@ -52,7 +55,7 @@ def test_fit_writes_what_it_prints(run, files):
     fit = ix.load(run)
     printed = (files / "printed.txt").read_text()
     assert printed == f"{fit.summary()}\n" == irlax("show", run).out and "point-maze" in printed
-    assert fit.method == "AIRL" and fit.status is ix.Status.TRAINED and fit.iterations == 2
+    assert fit.method == "AIRL" and fit.status is ix.Status.TRAINED and fit.num_rounds == 2
     assert dict(fit.settings)["learner.discount"] == 0.9 and fit.reward.over == "s" and fit.learned.discount == 0.9
     seen = read_demos(files / "maze.npz")
     assert np.array_equal(fit.demos.observations, seen.observations) and fit.num_choices == 40
@@ -78,16 +81,18 @@ def test_report_has_curves_returns_and_the_reward(run, tmp_path):
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_the_fit_so_far(sent, code, files, tmp_path, monkeypatch):
-    class Pressed(sampling.Interrupt):
-        def __init__(self):
-            super().__init__()
-            self.asked = sent
+    record = Session.record
 
-    monkeypatch.setattr("irlax.cli.fit.Interrupt", Pressed)
+    def and_interrupt(session, iterates):
+        record(session, iterates)
+        if session.history:
+            os.kill(os.getpid(), sent)
+
+    monkeypatch.setattr(Session, "record", and_interrupt)
     end = irlax(*tiny_fit(files, tmp_path / "run"))
     fit = ix.load(tmp_path / "run")
     assert end.code == code and "interrupted" in end.err and "Traceback" not in end.err
-    assert fit.status is ix.Status.INTERRUPTED and fit.iterations == 1
+    assert fit.status is ix.Status.INTERRUPTED and fit.num_rounds == 1
 
 
 def test_cloning_takes_the_demonstrations_that_ship(tmp_path):
@@ -110,7 +115,8 @@ def test_flags_derive_from_the_classes():
     assert other == ix.SampledMCEIRL(learner=SAC(temperature=1.0, width=32))
     given = fitting.named(["env.wall=right", "rounds.num=3", "env.horizon=7"])
     assert fitting.of_environment(given) == {"wall": "right", "horizon": 7} and given == {"rounds.num": "3"}
-    assert set(fitting.METHODS) == set(fitting.ACTING) | {"mce", "maxent", "apprenticeship", "bayesian", "two-step"}
+    tabular = {"mce", "maxent", "apprenticeship", "bayesian", "two-step", "mixture"}
+    assert set(METHODS) == set(ACTING) | tabular
 
 
 def test_experts_are_shown_what_the_environment_shows_after_its_end():

@@ -70,7 +70,7 @@ def imitated(method: str, problem: str, seed: int, folder: Path, rounds: int) ->
     limits = ix.Rounds(num=rounds, episodes=COPIES, tol=0.0)
     estimator = getattr(ix, method)(learner=learner, rounds=limits, **penalty)
     began = time.perf_counter()
-    fit = estimator.fit(env, demos, key=jr.key(HELD_OUT_KEY + seed), progress=False)
+    fit = estimator.fit(env, demos, key=jr.key(HELD_OUT_KEY + seed))
     found = {
         "method": method,
         "problem": problem,

@@ -114,7 +114,7 @@ def measure(part: str, problem: Problem, name: str, estimator: Any, seeds: int) 
     demos = ix.envs.collect(
         env, Acting(jnp.log(jnp.asarray(problem.expert, jnp.float32))), DEMONSTRATIONS, key=jr.key(0)
     )
-    fits = estimator.fit_many(env, demos, num=seeds, key=jr.key(1), progress=False)
+    fits = estimator.fit_many(env, demos, num=seeds, key=jr.key(1))
     visits = np.asarray(ix.visits(mdp, problem.expert)).sum(axis=1)
     share = visits / visits.sum()
     tables = np.array([reward_table(fit.reward, mdp) for fit in fits])

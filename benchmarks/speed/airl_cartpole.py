@@ -46,7 +46,7 @@ def ours(seed: int, repeats: int) -> dict[str, Any]:
         reached = True
         try:
             estimator = ix.AIRL(rounds=ix.Rounds(tol=0.0))
-            estimator.fit(env, demos, key=jr.key(seed + repeat), callback=watch, progress=False)
+            estimator.fit(env, demos, key=jr.key(seed + repeat), callback=watch)
             reached = False
         except EnoughError:
             pass

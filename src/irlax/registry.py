@@ -237,6 +237,8 @@ def check_fields(kind: type, name: str, fields: Mapping[str, Any]) -> None:
 @typing.no_type_check  # A checked function would bind axes anew, and those of one object's fields belong together.
 def conforms(value: Any, hint: Any) -> bool:
     """Whether a value is what an annotation says; of annotations that cannot be asked, yes."""
+    if hint is Any:
+        return True
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(conforms(value, one) for one in inside)

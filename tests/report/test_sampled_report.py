@@ -6,11 +6,13 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+import irlax as ix
 from irlax import Status
 from irlax.demos.demonstrations import from_rows
 from irlax.envs import Box, Discrete
-from irlax.estimators.sampled import SampledFit
+from irlax.estimators.sampled import ImitationFit, SampledFit
 from irlax.estimators.sampled.page import mean_reward, rewards_along, sampled_page
+from irlax.iteration import History
 from irlax.networks import Normaliser
 from irlax.rewards import RewardNet
 from irlax.rl.policies import init_policy
@@ -37,21 +39,19 @@ def made(size=2, actions=None, over="s", *, learned=True, **changes):
     shape = {"width": 4, "depth": 1}
     reward = RewardNet(over, **shape).init(Normaliser.init(size), actions, key=jr.key(1))
     history = {name: rng.normal(size=6) for name in ("return", "gap", "log_likelihood", "effective_share", "entropy")}
-    fit = SampledFit(
-        method="AIRL",
-        settings=(("over", over), ("rounds", 6)),
-        learned=reward if learned else None,
-        policy=init_policy(actions, size, **shape, activation="tanh", key=jr.key(2)),
-        status=Status.TRAINED,
-        history={"steps": np.arange(1.0, 7), **history},
-        log_likelihood=-3.0,
-        feature_gap=np.zeros(size),
-        returns=rng.normal(size=8),
-        demos=demos,
-        environment="somewhere",
-        seconds=1.0,
-    )
-    return dataclasses.replace(fit, **changes)
+    parts = {
+        "estimator": ix.AIRL(),
+        "policy": init_policy(actions, size, **shape, activation="tanh", key=jr.key(2)),
+        "status": Status.TRAINED,
+        "history": History({"steps": np.arange(1.0, 7), **history}),
+        "log_likelihood": -3.0,
+        "feature_gap": np.zeros(size),
+        "returns": rng.normal(size=8),
+        "demos": demos,
+        "environment": "somewhere",
+        "seconds": 1.0,
+    }
+    return SampledFit(learned=reward, **parts | changes) if learned else ImitationFit(**parts | changes)
 
 
 def page_of(fit):
@@ -77,7 +77,7 @@ def test_what_is_not_known_is_left_out():
     blind = dataclasses.replace(fit, demos=dataclasses.replace(fit.demos, rewards=None))
     text = page_of(blind)
     assert "along 3 demonstrations" in text and "two scales" not in text and "beside" not in text
-    clone = made(learned=False, history={"steps": np.zeros(4), "log_likelihood": np.arange(4.0)})
+    clone = made(learned=False, history=History({"steps": np.zeros(4), "log_likelihood": np.arange(4.0)}))
     text = page_of(clone)
     assert "a policy from demonstrations" in text and "gradient steps" in text and "learned to be good" not in text
 
@@ -85,7 +85,7 @@ def test_what_is_not_known_is_left_out():
 def test_extreme_numbers_can_be_drawn():
     wild = np.array([np.nan, np.inf, -np.inf, 1e308, -1e308, 0])
     fit = made(returns=np.array([1e120, -1e120]))
-    page_of(dataclasses.replace(fit, history={**fit.history, "gap": wild}))
+    page_of(dataclasses.replace(fit, history=History({**fit.history.columns, "gap": wild})))
 
 
 def test_what_is_drawn_is_the_reward():

@@ -156,7 +156,7 @@ def test_advantages_are_the_sums_written_out():
         (lambda: SAC(capacity=10), "`capacity`"),
         (lambda: SAC(tau=2.0), "`tau`"),
         (lambda: PPO().train(Probe.of(), key=jr.key(0), steps=0), "`steps`"),
-        (lambda: PPO().train(Probe.of(), key=jr.key(0), resume=True), "`resume`"),
+        (lambda: ix.RunFolder("run", checkpoint_every=-1.0), "`checkpoint_every`"),
         (lambda: PPO().train("cartpole", key=jr.key(0)), "irlax.envs.make"),
     ],
 )

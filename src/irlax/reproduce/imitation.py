@@ -57,8 +57,8 @@ def uniform(env: Any) -> Any:
 def fitted(estimator: Any, env: Any, demos: Any, seeds: int) -> list[SampledFit]:
     """A fit for each seed, side by side where that can be."""
     if hasattr(estimator, "fit_many"):
-        return estimator.fit_many(env, demos, num=seeds, key=jr.key(HELD_OUT_KEY), progress=False)
-    return [estimator.fit(env, demos, key=key, progress=False) for key in jr.split(jr.key(HELD_OUT_KEY), seeds)]
+        return estimator.fit_many(env, demos, num=seeds, key=jr.key(HELD_OUT_KEY))
+    return [estimator.fit(env, demos, key=key) for key in jr.split(jr.key(HELD_OUT_KEY), seeds)]
 
 
 def interquartile_mean(scores: Float[np.ndarray, " n"]) -> float:

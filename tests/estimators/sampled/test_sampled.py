@@ -13,7 +13,7 @@ import pytest
 import irlax as ix
 from irlax.envs import Tabular
 from irlax.envs.experience import collect_episodes
-from irlax.estimators.sampled import ShapedObservedReward, loop
+from irlax.estimators.sampled import loop
 from irlax.networks import Normaliser
 from irlax.rewards import ShapedObservedReward
 from irlax.rl import PPO, SAC
@@ -76,13 +76,13 @@ def table_of(policy):
 def mce_fit():
     lines = []
     _, env, demos = problem()
-    return MCE.fit(env, demos, key=jr.key(1), callback=lines.append, progress=False), lines
+    return MCE.fit(env, demos, key=jr.key(1), callback=lines.append), lines
 
 
 @functools.cache
 def airl_fits():
     _, env, demos = problem()
-    return AIRL.fit_many(env, demos, num=2, key=jr.key(2), progress=False)
+    return AIRL.fit_many(env, demos, num=2, key=jr.key(2))
 
 
 def test_mce_from_samples_gets_to_the_mce_policy_of_the_demonstrations():
@@ -110,21 +110,21 @@ def test_airl_gets_to_the_demonstrated_frequencies():
 
 def test_a_fit_stops_once_the_gap_has_closed_and_each_round_was_announced():
     fit, lines = mce_fit()
-    assert fit.converged and fit.iterations == MCE.rounds.patience == len(lines)
-    np.testing.assert_array_equal([line["gap"] for line in lines], fit.history["gap"])
+    assert fit.converged and fit.num_rounds == MCE.rounds.patience == len(lines)
+    np.testing.assert_array_equal([line.numbers["gap"] for line in lines], fit.history["gap"])
     assert fit.history["steps"][-1] == MCE.rounds.patience * EPISODES * HORIZON
 
 
 def test_a_fit_that_is_stopped_says_so_where_it_was_asked_for():
     _, env, demos = problem()
     with pytest.warns(ix.UnfinishedWarning) as said:
-        assert MCE.fit(env, demos, key=jr.key(1), callback=lambda _: True, progress=False).status is Status.INTERRUPTED
+        assert MCE.fit(env, demos, key=jr.key(1), callback=lambda _: True).status is Status.INTERRUPTED
     assert [warning.filename for warning in said] == [__file__]
 
 
 def test_fits_side_by_side_differ_and_say_when_they_went_on_to_the_end():
     one, other = airl_fits()
-    assert one.status is Status.TRAINED and one.iterations == other.iterations == AIRL.rounds.num
+    assert one.status is Status.TRAINED and one.num_rounds == other.num_rounds == AIRL.rounds.num
     assert one.history["gap"].shape == other.history["gap"].shape == (AIRL.rounds.num,)
     assert (one.history["gap"] != other.history["gap"]).any()
     assert table_of(one.policy).shape == (STATES, ACTIONS)
@@ -147,7 +147,7 @@ def test_a_bowl_and_its_rich_potential_are_saved(tmp_path):
     reward = dataclasses.replace(STATE_TABLE, quadratic=True, width=4)
     potential, rounds = ix.RewardNet(over="s", width=8, depth=1), ix.Rounds(num=1, episodes=EPISODES)
     estimator = dataclasses.replace(AIRL, reward=reward, potential=potential, rounds=rounds)
-    fit = estimator.fit(env, demos, key=jr.key(0), progress=False)
+    fit = estimator.fit(env, demos, key=jr.key(0))
     back = ix.load(fit.save(tmp_path / "fit"))
     for here, there in [(0, 1), (1, 2), (2, 2)]:
         step = jnp.eye(STATES)[here], jnp.int32(0), jnp.eye(STATES)[there]
@@ -223,7 +223,7 @@ def test_exploring_shows_the_reward_where_nobody_goes():
     demos = ix.envs.collect(env, Fixed(jnp.zeros((size, 2))), 500, key=jr.key(0))
     out = {}
     for explore in (0.0, 0.5):
-        fit = dataclasses.replace(explored(explore), reward=STATE_TABLE).fit(env, demos, key=jr.key(1), progress=False)
+        fit = dataclasses.replace(explored(explore), reward=STATE_TABLE).fit(env, demos, key=jr.key(1))
         values = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(size)])
         out[explore] = values[[2, 3, 17, 18]].mean() - values[middle]
     assert out[0.5] < -0.5 < -0.2 < out[0.0]

@@ -39,7 +39,7 @@ def test_end_is_worth_little_to_who_stays_and_much_to_who_leaves(action):
     mdp = ix.MDP.from_dense(transitions, [1, 0], discount=0.9, horizon=20)
     env = Absorbing(Tabular(mdp, np.zeros(2), terminates=True))
     inner = ix.envs.collect(env.env, Mostly(jnp.array(action)), 100, key=jr.key(0))
-    fit = ESTIMATOR.fit(env, env.pad(inner, key=jr.key(1)), key=jr.key(2), progress=False)
+    fit = ESTIMATOR.fit(env, env.pad(inner, key=jr.key(1)), key=jr.key(2))
     alive, end = (float(fit.reward(jnp.asarray(seen), 0, jnp.asarray(seen))) for seen in (ALIVE, ENDED))
     assert end < alive - 0.1 if action == STAY else end > alive + 0.1
     # It behaves as was demonstrated, although nobody forced the sign of its reward.
