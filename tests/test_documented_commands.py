@@ -15,7 +15,7 @@ from tests.command_line import irlax, small_files
 
 #: What makes a command short, by how it begins.
 SHORTER = {
-    "fit cartpole": ("--set", "rounds=1", "--set", "episodes=2", "--set", "updates=1"),
+    "fit cartpole": ("--set", "rounds.num=1", "--set", "rounds.episodes=2", "--set", "updates=1"),
     "expert train": ("--steps", "4096"),
 }
 #: Run elsewhere: by tests/reproduce, without what takes minutes or data.

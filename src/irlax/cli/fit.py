@@ -92,9 +92,9 @@ def fit(
     Where one can only act: --method airl, sampled-mce, gcl, gan-gcl, gail or
     cloning, in an environment that has a name: cartpole, pendulum,
     mountain-car, acrobot, point-maze, gymnasium:ID, … Settings of the method
-    are --set NAME=VALUE, those of its learner and of the environment have
-    their names before them: --set reward.over=s --set learner.discount=0.95
-    --set env.horizon=50. Ctrl-C leaves the fit so far.
+    are --set NAME=VALUE, those of its parts and of the environment have
+    dotted names: --set reward.over=s --set rounds.num=100
+    --set learner.discount=0.95 --set env.horizon=50. Ctrl-C leaves the fit so far.
 
     A fit that was in --out before is replaced, anything else never is.
 

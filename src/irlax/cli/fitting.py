@@ -39,8 +39,10 @@ def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str,
             raise ValueError(f"--{name} does not apply to --method {method}, whose settings are {', '.join(known)}.")
     if "l2" in fields and fields["l2"] != "cv":
         fields["l2"] = _number(fields["l2"])
-    solver = _Solver("auto", None) if parts else _Solver.of(fields)
-    own = [name for name in known if name not in parts or name == "learner"]
+    solver = _Solver.of(fields) if "solver" in known else _Solver("none", None)
+    # A part as a whole is a learner by its name, or written out, such as a prior.
+    whole = {name: value for name, value in settings.items() if isinstance(_parsed(value), eqx.Module)}
+    own = [name for name in known if name not in parts or name == "learner" or name in whole]
     unknown = [name for name in settings if name not in (*own, *dotted, *solver.settings)]
     if unknown:
         more = f", and of --solver {solver.name}: {', '.join(solver.settings)}" if solver.settings else ""
@@ -48,13 +50,13 @@ def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str,
             f"--set takes NAME=VALUE, but knows no name {unknown[0]!r}. Settings of --method {method}: "
             f"{', '.join([*own, *dotted])}{more}."
         )
-    fields |= {name: _parsed(value) for name, value in settings.items() if name in known and name not in parts}
+    fields |= {name: _parsed(value) for name, value in settings.items() if name in own and name != "learner"}
     inside |= {dotted[name]: _parsed(value) for name, value in settings.items() if name in dotted}
     for field, part in parts.items():
         changes = {name: value for (where, name), value in inside.items() if where == field}
-        if changes or field in settings:
-            fields[field] = dataclasses.replace(part, **changes)
-    of_solver = {name: _parsed(value) for name, value in settings.items() if name in solver.settings}
+        if changes or (field == "learner" and field in settings):
+            fields[field] = dataclasses.replace(fields.get(field, part), **changes)
+    of_solver = {name: _parsed(value) for name, value in settings.items() if name not in (*known, *dotted)}
     if of_solver and solver.kind is not None:
         fields["solver"] = solver.kind(**of_solver)
     return kind(**fields)
