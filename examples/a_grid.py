@@ -5,7 +5,7 @@ import numpy as np
 
 import irlax as ix
 
-# One step in ten slips to the side. The true reward is 1 in the goal (G) and −1 in the hazard (X).
+# One step in ten goes in a random direction. The true reward is 1 in the goal (G) and −1 in the hazard (X).
 env = ix.envs.Gridworld(["S..#G", ".X...", "....."], slip=0.1, stay=True, discount=0.95, horizon=40)
 expert = ix.soft_plan(env.mdp, env.reward)
 demos = ix.rollout(env.mdp, expert, num=200, key=jax.random.key(0))
