@@ -14,7 +14,7 @@ parser.add_argument("--episodes", type=int, help="in a round; by default, as man
 parser.add_argument("--methods", nargs="*", default=["SampledMCEIRL", "AIRL", "BehaviouralCloning"])
 options = parser.parse_args()
 
-# Every episode has 500 steps: after a fall there is one absorbing state, an observation of zeros with a last entry of 1.
+# Every episode has 500 steps: after a fall comes one absorbing state, an observation of zeros with a last entry of 1.
 env = ix.envs.make("cartpole", after_end="absorbing")
 demos = ix.expert_demos("cartpole", after_end="absorbing")
 print(f"demonstrations: {demos.num_episodes}, true return {demos.returns.mean():.0f}")

@@ -23,8 +23,8 @@ report("  with the action to stay", lazy, ix.TabularReward("s"))
 print("\nA number for each state and action:")
 report("  with the action to stay", lazy, ix.TabularReward("sa"))
 
-# Why less is identified in the second grid: like the squares of a chessboard its cells have two colours, and each move goes
-# to the other colour, so that no state is followed by both.
+# Why less is identified in the second grid: colour its cells like a chessboard; each move goes to the other colour, so
+# that no state is followed by both.
 print("\nLinked components of the grid without bumps:")
 print(ix.linked_components(bumpless.mdp).reshape(3, 3))
 

@@ -1,7 +1,7 @@
 """A panel with standard errors: when a machine is replaced, and what wear costs.
 
-A machine wears by 0, 1 or 2 levels a month. Its owner keeps it (0), at a cost that grows with the wear, or replaces it (1).
-The panel is a table with a row for each machine and month; some months are missing.
+A machine wears by 0, 1 or 2 levels a month. Its owner keeps it (0), at a cost that grows with the wear, or replaces it
+(1). The panel is a table with a row for each machine and month; some months are missing.
 """
 
 import jax

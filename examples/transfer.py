@@ -17,8 +17,8 @@ here, there = ix.envs.make("point-maze"), ix.envs.make("point-maze", wall="right
 demos = ix.expert_demos("point-maze")
 learn_key, train_key, evaluate_key = jax.random.split(jax.random.key(0), 3)
 
-# g(s) + γh(s') − h(s): the network h represents what belongs to these dynamics; g is a paraboloid, which extrapolates well
-# in a room. A fifth of the episodes start with random actions, and reach places where the demonstrator does not go.
+# g(s) + γh(s') − h(s): the network h represents what belongs to these dynamics; g is a paraboloid, which extrapolates
+# well in a room. A fifth of the episodes start with random actions, and reach places where the demonstrator is not.
 airl = ix.AIRL(
     over="s",
     quadratic=True,
