@@ -27,4 +27,4 @@ for estimator in (ix.MCEIRL(), ix.MaxEntIRL()):
 print("""
 By the causal model the hazard is worse than the goal. The path model assumes that the demonstrator chooses the outcome
 of the gamble, at a cost of minus its log-probability; one who avoids the gamble then must not want to arrive early, and
-goal and hazard are equally bad. One number was observed, so that one direction of two is learned; each fit starts at 0.""")
+goal and hazard are equally bad. One number was observed, so one direction of two is learned; each fit starts at 0.""")
