@@ -1,4 +1,4 @@
-"""A corridor that can only be walked in, and 200 walks of somebody who would rather be at its end."""
+"""A corridor of three places, and 200 episodes of a demonstrator who prefers its end."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 
 import irlax as ix
 
-# Three places; one goes left, stays, or goes right. We know these dynamics and the truth; the estimators only walk.
+# Actions go left, stay, or go right. The estimators do not use these dynamics; they act in `env`.
 moves = np.array([[0, 0, 1], [0, 1, 2], [1, 2, 2]])
 mdp = ix.MDP.from_successors(moves[..., None], np.ones((3, 3, 1)), np.full(3, 1 / 3), discount=0.7)
 true_reward = np.array([0.0, 0.5, 1.5])
@@ -25,6 +25,6 @@ small = {"learner": learner, "rounds": ix.Rounds(num=40, episodes=128), "learnin
 
 
 def distance(policy) -> float:
-    """How far a policy is from the demonstrator's, at most: total variation between their actions."""
+    """The largest total variation between the action probabilities of a policy and the demonstrator's."""
     learned = np.exp(jax.vmap(policy.log_probs)(jnp.eye(3)))
     return np.abs(learned - expert.policy).sum(axis=1).max() / 2

@@ -1,4 +1,4 @@
-"""A pole to balance, from twenty demonstrations and no model: AIRL, MCE IRL from samples, and cloning beside them."""
+"""CartPole from twenty demonstrations, without a model: AIRL, MCE IRL from samples, and cloning as the baseline."""
 
 import argparse
 
@@ -14,7 +14,7 @@ parser.add_argument("--episodes", type=int, help="in a round; by default, as man
 parser.add_argument("--methods", nargs="*", default=["SampledMCEIRL", "AIRL", "BehaviouralCloning"])
 options = parser.parse_args()
 
-# 500 steps, always: after a fall comes one absorbing state, an observation of zeros and a last entry of 1.
+# Every episode has 500 steps: after a fall comes one absorbing state, an observation of zeros with a last entry of 1.
 env = ix.envs.make("cartpole", after_end="absorbing")
 demos = ix.expert_demos("cartpole", after_end="absorbing")
 print(f"demonstrations: {demos.num_episodes}, true return {demos.returns.mean():.0f}")
@@ -29,7 +29,7 @@ for method in options.methods:
     print(f"{method}: true return {returns.mean():.0f} ± {returns.std():.0f}{last}")
 
     if fit.reward is not None:
-        # What was learned: an upright pole, and one that leans, both in the middle and at rest.
+        # The learned reward of an upright pole and of one that leans, both in the middle and at rest.
         for name, angle in (("upright", 0.0), ("leaning", 0.15)):
             seen = jax.numpy.array([0.0, 0.0, angle, 0.0, 0.0])
             print(f"  {name}, pushed left and right: {[round(float(fit.reward(seen, a, seen)), 2) for a in (0, 1)]}")

@@ -1,4 +1,4 @@
-"""Is my reward identified? What no amount of demonstrations can tell, and what to do about it."""
+"""Is my reward identified? What no number of demonstrations can determine, and what to do about it."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import irlax as ix
 
 
 def report(title: str, env: ix.envs.Gridworld, reward) -> None:
-    """What the soft-optimal policy of the true reward reveals."""
+    """Print which directions of a reward the soft-optimal policy of the true reward determines."""
     found = ix.identify(env.mdp, reward, ix.soft_plan(env.mdp, env.reward))
     print(f"{title:58} {found.line()}")
 
@@ -23,18 +23,19 @@ report("  with the action to stay", lazy, ix.TabularReward("s"))
 print("\nA number for each state and action:")
 report("  with the action to stay", lazy, ix.TabularReward("sa"))
 
-# Why the second grid hides more: its cells are coloured like a chessboard, and no state is followed by both colours.
+# Why less is identified in the second grid: colour its cells like a chessboard; each move goes to the other colour, so
+# that no state is followed by both.
 print("\nLinked components of the grid without bumps:")
 print(ix.linked_components(bumpless.mdp).reshape(3, 3))
 
-# Two rewards that nobody can tell apart by behaviour: a potential was added to the first.
+# Two rewards with the same behaviour: the second is the first plus a potential.
 potential = np.arange(9.0)
 shaped = ix.shape(lazy.mdp, lazy.reward, potential)
 print("\nSame soft policy after shaping:", ix.same_soft_policy(lazy.mdp, lazy.reward, shaped))
 print(f"EPIC distance after shaping: {ix.epic_distance(lazy.mdp, lazy.reward, shaped):.6f}")
 print("Same soft policy after doubling:", ix.same_soft_policy(lazy.mdp, lazy.reward, 2 * lazy.reward))
 
-# The cure for state–action rewards: the same demonstrator in a second world. Here, a less patient one.
+# What helps with state–action rewards: the same demonstrator in a second MDP. Here, one with another discount.
 other = lazy.mdp.replace(discount=0.5)
 print("\nTwo discounts instead of one:", ix.analysis.cao_two_environments(lazy.mdp, other).passes)
 fit = ix.MCEIRL(l2=1e-6, tol=1e-9).fit(

@@ -1,4 +1,4 @@
-"""A reward that survives a change of the world: learned in one maze, used in another, where the old policy fails."""
+"""A reward that is learned in one maze and used in another, where the policy that was learned with it fails."""
 
 import argparse
 
@@ -12,13 +12,13 @@ parser.add_argument("--episodes", type=int, help="in a round; by default, as man
 parser.add_argument("--steps", type=int, help="of training in the other maze; by default, PPO's own")
 options = parser.parse_args()
 
-# The way round the barrier is on the right; in the other maze, on the left.
+# The way round the barrier is on the right; in the other maze it is on the left.
 here, there = ix.envs.make("point-maze"), ix.envs.make("point-maze", wall="right")
 demos = ix.expert_demos("point-maze")
-learn_key, train_key, judge_key = jax.random.split(jax.random.key(0), 3)
+learn_key, train_key, evaluate_key = jax.random.split(jax.random.key(0), 3)
 
-# g(s) + γh(s') − h(s): h is rich and takes what belongs to these dynamics; g is a bowl, minus a squared distance that
-# is learned, which extrapolates well in a room. A fifth of the episodes begin at random, and show where nobody goes.
+# g(s) + γh(s') − h(s): the network h represents what belongs to these dynamics; g is a paraboloid, which extrapolates
+# well in a room. A fifth of the episodes start with random actions, and reach places where the demonstrator is not.
 airl = ix.AIRL(
     reward=ix.RewardNet(over="s", quadratic=True, width=8, depth=0),
     potential=ix.RewardNet(over="s", width=64, depth=2),
@@ -26,15 +26,15 @@ airl = ix.AIRL(
 )
 fit = airl.fit(here, demos, key=learn_key)
 
-# The demonstrator's model, temperature 1, for the reward that was learned with it; many begin at random here, too.
+# The reward was learned for a demonstrator of temperature 1. Here, too, some episodes start with random actions.
 learner = ix.rl.PPO(temperature=1.0, explore=0.3)
 moved = learner.train(there, reward=fit.transferable_reward, steps=options.steps, key=train_key)
 
-# The mazes are mirror images: what was demonstrated in one could be had in the other.
+# The mazes are mirror images: the return of the demonstrations is possible in both.
 print(f"{'demonstrations':50} {demos.returns.mean():8.1f}")
 for name, env, policy in (
     ("where it was learned: the policy", here, fit.policy),
     ("wall moved: the same policy", there, fit.policy),
     ("wall moved: a new policy for the learned reward", there, moved.policy),
 ):
-    print(f"{name:50} {ix.evaluate(env, policy, num=100, key=judge_key).mean():8.1f}")
+    print(f"{name:50} {ix.evaluate(env, policy, num=100, key=evaluate_key).mean():8.1f}")
