@@ -11,7 +11,6 @@ from docs.tools.pages import ROOT, blocks_of, run
 NOT_RUN = {
     "docs/dynamic_discrete_choice.md": "needs Rust's data: tests/test_dynamic_discrete_choice.py",
     "docs/estimators/sampled.md: py": "estimators as they come take minutes",
-    "docs/extending.md: py": "written for `RewardNet` and `Rounds`, which are not there yet; then it is `python`",
     "docs/recipes.md: py": "estimators as they come take minutes",
     "docs/tutorials/cartpole.md": "takes minutes: tests/test_examples.py runs the script for two rounds",
     "docs/tutorials/transfer.md": "takes minutes: tests/test_examples.py runs the script for two rounds",
