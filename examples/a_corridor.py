@@ -14,11 +14,14 @@ expert = ix.soft_plan(mdp, true_reward)
 
 env = ix.envs.Tabular(mdp, true_reward, horizon=12)
 log_policy = jnp.log(expert.policy)
-demos = ix.envs.collect(env, lambda seen, key: jax.random.categorical(key, seen @ log_policy), 200, jax.random.key(0))
+demos = ix.envs.collect(
+    env, lambda seen, key: jax.random.categorical(key, seen @ log_policy), 200, key=jax.random.key(0)
+)
 
-# So small a problem needs no networks: without hidden layers, on one-hot observations, everything is a table.
+# So small a problem needs no networks: without hidden layers, on one-hot observations, policies and rewards are tables.
 learner = ix.rl.PPO(temperature=1.0, discount=0.7, explore=0.0, depth=0, gae=0.8, learning_rate=0.03, minibatches=2)
-small = {"learner": learner, "depth": 0, "normalise": False, "episodes": 128, "learning_rate": 0.03, "rounds": 40}
+table = {over: ix.RewardNet(over=over, depth=0, normalise=False) for over in ("s", "sa")}
+small = {"learner": learner, "rounds": ix.Rounds(num=40, episodes=128), "learning_rate": 0.03}
 
 
 def distance(policy) -> float:

@@ -20,9 +20,9 @@ demos = ix.expert_demos("cartpole", after_end="absorbing")
 print(f"demonstrations: {demos.num_episodes}, true return {demos.returns.mean():.0f}")
 
 for method in options.methods:
-    # Cloning does not act, and so has no rounds.
-    acting = {"rounds": options.rounds, "episodes": options.episodes}
-    settings = {} if method == "BehaviouralCloning" else acting
+    # Cloning takes no environment steps, and so has no rounds.
+    rounds = ix.Rounds(num=options.rounds, episodes=options.episodes)
+    settings = {} if method == "BehaviouralCloning" else {"rounds": rounds}
     fit = getattr(ix, method)(**settings).fit(env, demos, key=jax.random.key(0))
     returns = ix.evaluate(env, fit.policy, num=100, key=jax.random.key(1))
     last = "" if fit.reward is None else f", gap {fit.history['gap'][-1]:+.2f} after {fit.iterations} rounds"

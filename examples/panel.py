@@ -33,7 +33,7 @@ print(fit.regression_table("sandwich", cluster="episode"))
 # Does wear matter at all? A likelihood-ratio test against the smaller model.
 smaller = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features[..., 1:], names=["replacement"]), panel)
 print()
-print(ix.compare_nested(smaller, fit))
+print(fit.compare_nested(smaller))
 
 # And if replacements cost twice as much?
 now = fit.counterfactual(mdp=mdp)

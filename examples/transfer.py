@@ -20,16 +20,9 @@ learn_key, train_key, judge_key = jax.random.split(jax.random.key(0), 3)
 # g(s) + γh(s') − h(s): h is rich and takes what belongs to these dynamics; g is a bowl, minus a squared distance that
 # is learned, which extrapolates well in a room. A fifth of the episodes begin at random, and show where nobody goes.
 airl = ix.AIRL(
-    over="s",
-    quadratic=True,
-    width=8,
-    depth=0,
-    shaped=True,
-    potential_width=64,
-    potential_depth=2,
-    explore=0.2,
-    rounds=options.rounds,
-    episodes=options.episodes,
+    reward=ix.RewardNet(over="s", quadratic=True, width=8, depth=0),
+    potential=ix.RewardNet(over="s", width=64, depth=2),
+    rounds=ix.Rounds(num=options.rounds, episodes=options.episodes, explore=0.2),
 )
 fit = airl.fit(here, demos, key=learn_key)
 

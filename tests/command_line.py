@@ -51,7 +51,7 @@ def small_files(folder):
     """mdp.npz, panel.csv, .parquet and .npz, and features.npy."""
     mdp = small_mdp()
     demos = small_demos(mdp)
-    save_mdp(folder / "mdp.npz", mdp, state_names=["home", "work", "shop"], action_names=["stay", "go"])
+    save_mdp(folder / "mdp.npz", mdp.labelled(states=["home", "work", "shop"], actions=["stay", "go"]))
     for suffix in ("csv", "parquet", "npz"):
         write_demos(folder / f"panel.{suffix}", demos)
     np.save(folder / "features.npy", np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))

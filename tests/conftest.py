@@ -56,7 +56,7 @@ LONGEST = (
     "tests/estimators/test_existence.py",
     "tests/analysis/test_identifiability.py",
     "tests/report/test_report.py",
-    "tests/estimators/test_storage.py",
+    "tests/estimators/test_store.py",
     "tests/test_cli_resume.py",
     "tests/metamorphic/test_verdicts.py",
     "tests/test_documented_commands.py",

@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 
-from irlax import MDP, LinearReward, NeuralReward, ShapedReward, Status, TabularReward, rollout
+from irlax import MCEIRL, MDP, LinearReward, MaxEntIRL, NeuralReward, ShapedReward, Status, TabularReward, rollout
+from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import Certificate, Extra, History, TabularFit
-from irlax.estimators.tabular.storage import _plan
+from irlax.estimators.tabular.tabular_fit import TabularFit, plan_of
+from irlax.iteration import History
 
 S, A, T, K, GAMMA = 4, 2, 3, 2, 0.9
 
@@ -54,7 +55,7 @@ def made(reward, *, mdp=None, model="soft", status=Status.CONVERGED, demonstrato
     mdp = random_mdp() if mdp is None else mdp
     reward = reward.bind(mdp)
     reward = reward.with_parameters(jax.tree.map(np.asarray, reward.parameters))
-    plan = _plan(model, mdp, reward)
+    plan = plan_of(model, mdp, reward)
     if demonstrator == "demos":
         length = {} if mdp.horizon else {"length": 7}
         demos = rollout(mdp, plan.policy, num=6, key=jax.random.key(0), **length)
@@ -63,20 +64,19 @@ def made(reward, *, mdp=None, model="soft", status=Status.CONVERGED, demonstrato
         expert = Expert.of(mdp, plan, None, "auto")
     size = reward.num_parameters
     fields = {
-        "method": "MaxEntIRL" if model == "path" else "MCEIRL",
-        "settings": (("objective", "feature-matching"), ("l2", 0.1), ("steps", 3), ("checked", True)),
+        "estimator": MaxEntIRL(l2=0.1) if model == "path" else MCEIRL(l2=0.1),
         "rewards": (reward,),
-        "plans": (_plan(model, expert.mdp, reward),),
+        "plans": (plan_of(model, expert.mdp, reward),),
         "experts": (expert,),
         "status": status,
         "feature_gap": np.linspace(-1, 1, size) / 3,
         "certificate": Certificate(1e-9, None, np.pi),
         "log_likelihood": -100 / 3,
         "held_out_log_likelihood": None,
-        "history": History(np.array([3.0, 2.0, 2.0 - 1e-9]), np.array([1.0, 1e-3, 1e-9])),
+        "history": History({"loss": np.array([3.0, 2.0, np.inf]), "gradient": np.array([1.0, 1e-3, 1e-9])}),
         "seconds": 0.1 + 0.2,
         "missing_mass": 0.0,
-        "extras": (Extra("r-hat", float("nan")), Extra("ess", 17), Extra("note", "a \x00 & <b>")),
+        "cross_validation": CrossValidation(0.1, float("nan")),
     }
     return TabularFit(**(fields | changes))
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Step
+from irlax.spaces import Box, Discrete
 
 
 class Probe(AbstractEnvironment):
@@ -38,11 +39,11 @@ class Probe(AbstractEnvironment):
     def actions(self):
         return Discrete(2)
 
-    def reset(self, key):
+    def reset(self, *, key):
         sign = jr.choice(key, jnp.array([-1.0, 1.0]))
         return (jnp.zeros((), jnp.int32), sign), sign[None]
 
-    def step(self, key, state, action):
+    def step(self, state, action, *, key):
         time, sign = state
         last = time + 1 >= self.length
         reward = self.pays @ jnp.stack([jnp.ones(()), sign, last.astype(jnp.float32), 1.0 * action, sign * action])
@@ -63,10 +64,10 @@ class NormalBandit(AbstractEnvironment):
     def actions(self):
         return Box(np.array([-4.0], np.float32), np.array([6.0], np.float32))
 
-    def reset(self, key):
+    def reset(self, *, key):
         return jnp.zeros(()), jnp.zeros(1)
 
-    def step(self, key, state, action):
+    def step(self, state, action, *, key):
         reward = -0.5 * ((action[0] - 2.0) / 0.5) ** 2
         return Step(state, jnp.zeros(1), reward, jnp.ones((), bool), jnp.zeros((), bool))
 
@@ -99,11 +100,11 @@ class Table(AbstractEnvironment):
     def actions(self):
         return Discrete(self.transitions.shape[1])
 
-    def reset(self, key):
+    def reset(self, *, key):
         state = jr.categorical(key, jnp.log(self.initial))
         return TableState(state, jnp.zeros((), jnp.int32)), jax.nn.one_hot(state, self.observation_size)
 
-    def step(self, key, state, action):
+    def step(self, state, action, *, key):
         after = jr.categorical(key, jnp.log(jnp.asarray(self.transitions)[state.state, action]))
         time = state.time + 1
         seen = jax.nn.one_hot(after, self.observation_size)

@@ -13,10 +13,10 @@ import typer
 from typer.testing import CliRunner
 
 import irlax as ix
+from irlax import load as load_fit
 from irlax.cli import app
 from irlax.demos import read_demos
-from irlax.estimators.tabular.storage import load_fit
-from irlax.mdp.npz import load_mdp_file
+from irlax.mdp.npz import load_mdp
 from irlax.showcase import SECTIONS, Section
 from irlax.tables import Summary, pairs
 from tests.command_line import S, irlax, small_demos, small_files, small_mdp
@@ -58,7 +58,7 @@ def test_fit_writes_what_it_prints(run, files):
     assert shown == (0, f"{fit.summary()}\n", "")
     direct = ix.MCEIRL(l2=0.1).fit(small_mdp(), ix.TabularReward("s"), small_demos(small_mdp()))
     assert np.array_equal(fit.reward.parameters, direct.reward.parameters)
-    assert load_mdp_file(run / "mdp.npz").state_names == ("home", "work", "shop")
+    assert load_mdp(run / "mdp.npz").labels.states == ("home", "work", "shop")
 
 
 @pytest.mark.parametrize("panel", ["panel.parquet", "panel.npz"])
@@ -144,7 +144,7 @@ def test_penalty_by_cross_validation(files, tmp_path, monkeypatch):
     monkeypatch.setattr(cross_validation, "CANDIDATES", (0.01, 1.0))
     options = ["--reward", "s", "--l2", "cv", "--out", tmp_path / "run", "--json"]
     record = json.loads(irlax("fit", files / "mdp.npz", files / "panel.csv", *options).out)
-    assert record["settings"]["l2"] == record["extras"]["l2 by cross-validation"] in (0.01, 1.0)
+    assert record["settings"]["l2"] == record["cross_validation"]["l2"] in (0.01, 1.0)
 
 
 def test_report_goes_where_it_is_told(run, tmp_path):
@@ -164,7 +164,7 @@ def test_grid_from_a_drawing_to_a_report(tmp_path):
     assert irlax(*making) == (0, f"{grid}\n", "")
     record = {"mdp": str(grid), "demos": str(walks), "num_states": 8, "num_actions": 5, "episodes": 200}
     assert json.loads(irlax(*making, "--json").out) == record
-    assert load_mdp_file(grid).layout == ("S..", ".#X", "..G")
+    assert load_mdp(grid).labels.layout == ("S..", ".#X", "..G")
     assert read_demos(walks).num_episodes == 200
     assert irlax("fit", grid, walks, "--reward", "s", "--l2", 0.1, "--out", run).code == 0
     assert irlax("report", run).code == 0

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 
 import irlax as ix
-from irlax.cli import fitting
 from irlax.demos import read_demos
-from irlax.estimators.tabular.storage import load_fit, save_fit
+from irlax.estimators.tabular.components import Posterior
+from irlax.iteration import Session
 from irlax.mdp.npz import save_mdp
 from tests.command_line import S, contents, irlax, small_demos, small_files, small_mdp
 
@@ -36,7 +37,7 @@ def test_resume_goes_on_from_an_unfinished_fit(files, tmp_path):
     first = irlax(*fit, "--solver", "dual-ascent", "--set", "max_steps=3", "--out", tmp_path / "run")
     again = irlax(*fit, "--out", tmp_path / "run", "--resume")
     assert (first.code, again.code) == (1, 0)
-    resumed = load_fit(tmp_path / "run")
+    resumed = ix.load(tmp_path / "run")
     assert len(resumed.history.loss) > 4 and (np.diff(resumed.history.loss) < 1e-9).all()
     whole = ix.MCEIRL(l2=0.1).fit(small_mdp(), ix.TabularReward("s"), small_demos(small_mdp()))
     np.testing.assert_allclose(resumed.reward.parameters, whole.reward.parameters, atol=1e-6)
@@ -81,7 +82,7 @@ def test_resume_refuses_a_fit_of_another_problem(files, run, tmp_path):
     assert nothing.code == 2 and "no fit" in nothing.err and not (tmp_path / "none").exists()
 
 
-def test_a_fit_that_was_saved_in_python_is_compared_by_what_it_shows(files, tmp_path):
+def test_a_fit_that_was_saved_in_python_is_compared_by_its_estimator(files, tmp_path):
     mdp = small_mdp()
     ix.MCEIRL(l2=0.1).fit(mdp, ix.TabularReward("s"), small_demos(mdp)).save(tmp_path / "run")
     fit = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--out", tmp_path / "run", "--resume"]
@@ -91,19 +92,20 @@ def test_a_fit_that_was_saved_in_python_is_compared_by_what_it_shows(files, tmp_
 
 def test_draws_with_another_key_are_another_fit(files, run, tmp_path):
     # As if it had been sampled, which takes longer than it tells.
-    save_fit(dataclasses.replace(load_fit(run), method="BayesianIRL"), tmp_path / "run", asked={"key": 3})
+    drawn = Posterior(np.zeros((8, S)), 1.0, 8.0, 0, np.asarray(jax.random.key_data(jax.random.key(3))))
+    dataclasses.replace(ix.load(run), estimator=ix.BayesianIRL(), posterior=drawn).save(tmp_path / "run")
     fit = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--out", tmp_path / "run", "--resume"]
     end = irlax(*fit, "--method", "bayesian", "--key", 4)
-    assert end.code == 2 and "key: 4 asked, 3 in the folder" in end.err
+    assert end.code == 2 and "another --key than 4" in end.err
     assert "finished already" in irlax(*fit, "--method", "bayesian", "--key", 3).err
 
 
 def test_a_finished_fit_is_gone_on_with_where_the_solver_or_the_tolerance_is_another(files, tmp_path):
     fit = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", 0.1, "--out", tmp_path / "run"]
     assert irlax(*fit, "--tol", 1e-2).code == 0
-    rough = load_fit(tmp_path / "run")
+    rough = ix.load(tmp_path / "run")
     end = irlax(*fit, "--tol", 1e-9, "--solver", "lbfgs", "--resume")
-    fine = load_fit(tmp_path / "run")
+    fine = ix.load(tmp_path / "run")
     assert end.code == 0 and "tol: 1e-09 asked, 0.01 in the folder" in end.err and "solver: 'lbfgs'" in end.err
     assert fine.certificate.gradient <= 1e-9 < rough.certificate.gradient
     assert fine.iterations > rough.iterations and fine.seconds > rough.seconds
@@ -116,13 +118,13 @@ def test_a_finished_fit_is_scored_by_the_demonstrations_that_are_held_out_now(fi
     other = read_demos(files / "panel.csv").select(np.arange(7))
     other.to_frame().to_csv(tmp_path / "other.csv", index=False)
     again = irlax(*fit, "--held-out", tmp_path / "other.csv", "--resume", "--json")
-    kept = load_fit(tmp_path / "run")
+    kept = ix.load(tmp_path / "run")
     steps = zip(other.times, other.states, other.actions, strict=True)
     score = sum(np.log(kept.policy[t, s, a]) for t, s, a in steps)
     assert (first.code, again.code) == (0, 0) and "finished already" in again.err
     np.testing.assert_allclose(json.loads(again.out)["held_out_log_likelihood"], score, rtol=1e-10)
     np.testing.assert_allclose(kept.held_out_log_likelihood, score, rtol=1e-10)
-    assert (irlax(*fit, "--resume").code, load_fit(tmp_path / "run").held_out_log_likelihood) == (
+    assert (irlax(*fit, "--resume").code, ix.load(tmp_path / "run").held_out_log_likelihood) == (
         0,
         kept.held_out_log_likelihood,
     )
@@ -151,31 +153,31 @@ def test_interrupt_leaves_the_best_iterate_and_resume_finishes(files, tmp_path):
             break
     assert process.returncode == 130 and "Traceback" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["run"], err
-    unfinished = load_fit(tmp_path / "run")
+    unfinished = ix.load(tmp_path / "run")
     assert unfinished.status is ix.Status.INTERRUPTED and "unfinished" in out
     assert len(unfinished.history.loss) > 1 and unfinished.history.loss[-1] < unfinished.history.loss[0]
     assert np.abs(unfinished.reward.parameters).max() > 0
     fit = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", 0.1]
     assert irlax(*fit, "--out", tmp_path / "run", "--resume").code == 0
     whole = ix.MCEIRL(l2=0.1).fit(small_mdp(), ix.TabularReward("s"), small_demos(small_mdp()))
-    np.testing.assert_allclose(load_fit(tmp_path / "run").reward.parameters, whole.reward.parameters, atol=1e-7)
+    np.testing.assert_allclose(ix.load(tmp_path / "run").reward.parameters, whole.reward.parameters, atol=1e-7)
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_fit_at_its_next_step_and_is_told_by_the_exit_code(sent, code, files, tmp_path, monkeypatch):
-    note = fitting.Best.__call__
+    record = Session.record
 
-    def and_interrupt(best, iterate):
-        note(best, iterate)
-        if iterate.step == 2:
+    def and_interrupt(session, iterates):
+        if len(session.history) == 3:
             assert signal.getsignal(sent) not in (signal.SIG_DFL, signal.default_int_handler), "it would end the tests"
             os.kill(os.getpid(), sent)
+        record(session, iterates)
 
-    monkeypatch.setattr(fitting.Best, "__call__", and_interrupt)
+    monkeypatch.setattr(Session, "record", and_interrupt)
     before = signal.getsignal(sent)
     options = ["--solver", "dual-ascent", "--set", "step_size=1e-3", "--json"]
     end = irlax("fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--out", tmp_path / "run", *options)
-    kept = load_fit(tmp_path / "run")
+    kept = ix.load(tmp_path / "run")
     assert (end.code, json.loads(end.out)["status"], kept.status) == (code, "interrupted", ix.Status.INTERRUPTED)
     assert len(kept.history.loss) == 4 and np.abs(kept.reward.parameters).max() > 0
     assert signal.getsignal(sent) is before

@@ -1,5 +1,6 @@
 """The command line in environments: one tiny fit, shown, reported, interrupted; and what is refused."""
 
+import dataclasses
 import json
 import signal
 from pathlib import Path
@@ -12,11 +13,12 @@ import irlax as ix
 from irlax.cli import fitting, sampling
 from irlax.demos import read_demos, write_demos
 from irlax.rl import PPO, SAC
-from irlax.rl.networks import uniform_action
+from irlax.spaces import uniform_action
 from tests.command_line import contents, irlax, small_files
 
 #: Two rounds of eight episodes of ten steps.
-TINY = ("rounds=2", "episodes=8", "over=s", "shaped=true", "depth=0", "env.horizon=10")
+TINY = ("rounds.num=2", "rounds.episodes=8", "reward.over=s", "reward.depth=0", "env.horizon=10")
+TINY += ("potential.over=s", "potential.depth=0")
 TINY += ("learner.discount=0.9", "learner.depth=0", "learner.minibatches=1", "learner.epochs=1")
 
 
@@ -29,7 +31,7 @@ def files(tmp_path_factory):
     """Four episodes at random in a short point maze, beside the files of a tabular problem."""
     folder = small_files(tmp_path_factory.mktemp("files"))
     env = ix.envs.make("point-maze", horizon=10)
-    demos = ix.envs.collect(env, lambda observation, key: uniform_action(env.actions, key), 4, jr.key(0))
+    demos = ix.envs.collect(env, lambda observation, key: uniform_action(env.actions, key=key), 4, key=jr.key(0))
     write_demos(folder / "maze.npz", demos)
     return folder
 
@@ -96,13 +98,18 @@ def test_cloning_takes_the_demonstrations_that_ship(tmp_path):
 
 
 def test_flags_derive_from_the_classes():
-    made = fitting.estimator_of("airl", {"tol": 0.1}, fitting.named(["over=sas", "learner.epochs=2"]))
-    assert made == ix.AIRL(over="sas", tol=0.1, learner=PPO(temperature=1.0, explore=0.0, epochs=2))
+    made = fitting.estimator_of("airl", {"tol": 0.1}, fitting.named(["reward.over=sas", "learner.epochs=2"]))
+    learner = PPO(temperature=1.0, explore=0.0, epochs=2)
+    assert made == ix.AIRL(reward=ix.RewardNet(over="sas"), rounds=ix.Rounds(tol=0.1), learner=learner)
+    made = fitting.estimator_of("airl", {}, fitting.named(["potential.over=s", "potential.width=8", "rounds.num=3"]))
+    assert made == ix.AIRL(potential=ix.RewardNet(over="s", width=8), rounds=ix.Rounds(num=3))
+    made = fitting.estimator_of("gcl", {}, fitting.named(["cloning.steps=7", "monotonic=1"]))
+    assert made == ix.GCL(cloning=dataclasses.replace(ix.GCL().cloning, steps=7), monotonic=1)
     assert fitting.estimator_of("gail", {}, {}) == ix.GAIL()
     other = fitting.estimator_of("sampled-mce", {}, {"learner": "sac", "learner.width": "32"})
     assert other == ix.SampledMCEIRL(learner=SAC(temperature=1.0, width=32))
-    given = fitting.named(["env.wall=right", "rounds=3", "env.horizon=7"])
-    assert fitting.of_environment(given) == {"wall": "right", "horizon": 7} and given == {"rounds": "3"}
+    given = fitting.named(["env.wall=right", "rounds.num=3", "env.horizon=7"])
+    assert fitting.of_environment(given) == {"wall": "right", "horizon": 7} and given == {"rounds.num": "3"}
     assert set(fitting.METHODS) == set(fitting.ACTING) | {"mce", "maxent", "apprenticeship", "bayesian", "two-step"}
 
 
@@ -119,11 +126,13 @@ WRONG = {
     "no such environment": (("cartpoel", "maze.npz", *AIRL), "cartpoel|cartpole"),
     "features": (("cartpole", "expert", *AIRL, "--features", "features.npy"), "--features|airl"),
     "feature names": (("cartpole", "expert", *AIRL, "--feature-names", "a,b"), "--feature-names|airl"),
-    "a tabular reward": (("cartpole", "expert", *AIRL, "--reward", "s"), "--reward|--set over"),
+    "a tabular reward": (("cartpole", "expert", *AIRL, "--reward", "s"), "--reward|--set reward.over"),
     "held-out": (("cartpole", "expert", *AIRL, "--held-out", "maze.npz"), "--held-out|airl"),
     "resume": (("cartpole", "expert", *AIRL, "--resume"), "--resume|airl"),
     "objective": (("cartpole", "expert", *AIRL, "--objective", "likelihood"), "--objective|airl"),
-    "setting": (("cartpole", "expert", *AIRL, "--set", "speed=9"), "speed|rounds|learner.discount"),
+    "setting": (("cartpole", "expert", *AIRL, "--set", "speed=9"), "speed|rounds.num|learner.discount"),
+    "a sub-object itself": (("cartpole", "expert", *AIRL, "--set", "rounds=9"), "rounds|rounds.num"),
+    "a potential of actions": (("cartpole", "expert", *AIRL, "--set", "potential.width=9"), "potential|over"),
     "setting of the learner": (("cartpole", "expert", *AIRL, "--set", "learner.speed=9"), "learner.speed"),
     "learner": (("cartpole", "expert", *AIRL, "--set", "learner=dqn"), "dqn|ppo or sac"),
     "temperature": (("cartpole", "expert", *AIRL, "--set", "learner.temperature=0.5"), "temperature"),

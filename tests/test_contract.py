@@ -81,7 +81,7 @@ def test_a_fit_has_a_reward_a_policy_a_status_and_a_summary(name, fits):
 @on_every_estimator
 def test_everything_in_a_fit_belongs_to_one_iterate(name, fits):
     found = fits[name]
-    if found.given_policy is None:
+    if found.mixture is None:
         planner = ix.path_plan if name == "MaxEntIRL" else ix.soft_plan
         np.testing.assert_allclose(found.policy, planner(MDP, found.reward.table(MDP)).policy, atol=1e-12)
     log_policy = np.log(np.maximum(found.policy, 1e-300))[DEMOS.times, DEMOS.states, DEMOS.actions]

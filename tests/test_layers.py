@@ -19,13 +19,21 @@ ORDER = [
     "progress",
     "storage",
     "records",
+    "registry",
+    "tensorboard",
+    "run_folder",
+    "status",
+    "interrupts",
+    "iteration",
     "tables",
+    "spaces",
+    "networks",
     "mdp",
     "planning",
     "rewards",
     "demos",
 ]
-ORDER += ["analysis", "envs", "datasets", "rl", "estimators", "report", "showcase", "reproduce", "cli", "__init__"]
+ORDER += ["analysis", "envs", "datasets", "rl", "report", "estimators", "showcase", "reproduce", "cli", "__init__"]
 
 
 def top(path):

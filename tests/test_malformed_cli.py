@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from irlax import load as load_fit
 from irlax.demos import read_demos
-from irlax.estimators.tabular.storage import load_fit
 from irlax.rewards.reward import flat
 from tests.command_line import contents, irlax, small_files
 

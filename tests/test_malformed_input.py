@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from irlax import Demonstrations
 from irlax.demos import DemoStatistics, read_demos, statistics_from_parquet, write_demos
-from irlax.mdp.npz import load_mdp_file, save_mdp
+from irlax.mdp.npz import load_mdp, save_mdp
 from tests.demos.panels import ALL_NAMES, random_panel
 from tests.demos.test_npz import Trap
 from tests.problems import as_mdp, random_problem
@@ -199,7 +199,8 @@ def valid_mdp(seed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mdp.npz"
         problem = random_problem(seed, ("stochastic", "deterministic")[seed % 2], masked=seed > 1)
-        save_mdp(path, as_mdp(problem, ("dense", "scipy")[seed % 2]), layout=["..."], state_names=list("abc"))
+        mdp = as_mdp(problem, ("dense", "scipy")[seed % 2])
+        save_mdp(path, mdp.labelled(layout=["..."], states=list("abc"), state_unit="km"))
         return path.read_bytes()
 
 
@@ -211,7 +212,7 @@ MDPS = [make(valid_mdp(seed)) for seed in range(3) for make in (bytes, stored_ar
 def test_files_of_mdps(workshop, data):
     path = workshop / "mdp.npz"
     path.write_bytes(corrupted(data.draw, MDPS[data.draw(st.integers(0, len(MDPS) - 1))]))
-    ends_well(load_mdp_file, path)
+    ends_well(load_mdp, path)
 
 
 # Archives with valid checksums and nonsense inside.
@@ -264,7 +265,7 @@ def test_archives_of_nonsense(workshop, data, which):
     with zipfile.ZipFile(path, "w", data.draw(st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]))) as target:
         for name, member in members.items():
             target.writestr(name, member)
-    ends_well(read_demos if which == "demos" else load_mdp_file, path)
+    ends_well(read_demos if which == "demos" else load_mdp, path)
     assert not (workshop / "marker").exists()
 
 

@@ -20,9 +20,9 @@ def called_through(*modules):
 
 
 def test_a_warning_points_past_the_wrappers_of_other_libraries():
-    wrappers = ("irlax.estimators.status", "equinox._module._prebuilt", "jaxtyping._decorator", "jax._src.api", "irlax")
+    wrappers = ("irlax.status", "equinox._module._prebuilt", "jaxtyping._decorator", "jax._src.api", "irlax")
     assert called_through(*wrappers) == __file__
 
 
 def test_a_module_with_a_similar_name_is_the_users_own():
-    assert called_through("irlax.estimators.status", "irlax_experiments", "irlax") == "irlax_experiments"
+    assert called_through("irlax.status", "irlax_experiments", "irlax") == "irlax_experiments"

@@ -19,8 +19,8 @@ from benchmarks import record
 from scipy.stats import binom, chisquare
 
 import irlax as ix
-from irlax.estimators.status import Status, UnfinishedWarning
 from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
+from irlax.status import Status, UnfinishedWarning
 
 NUM_STATES, NUM_ACTIONS, NUM_FEATURES, DISCOUNT, EPISODES, LENGTH = 4, 2, 2, 0.9, 30, 10
 LEVELS, BINS = (0.5, 0.8, 0.9, 0.95), 10
@@ -65,19 +65,15 @@ def figures(ranks, fits, seconds):
             "expected_95_percent_of_the_time": (binom.ppf([0.025, 0.975], num, level) / num).round(4).tolist(),
         }
     counts = [np.histogram(column, bins=BINS, range=(0, 1))[0] for column in ranks.T]
-    extras = {extra.name: [] for extra in fits[0].extras}
-    for fit in fits:
-        for extra in fit.extras:
-            extras[extra.name].append(extra.value)
     return {
         "datasets": num,
         "coverage": coverage,
         "rank_histogram": [column.tolist() for column in counts],
         "uniform_ranks_p_value": [round(float(chisquare(column).pvalue), 4) for column in counts],
         "sampled_to_the_end": float(np.mean([fit.status is Status.SAMPLED for fit in fits])),
-        "worst_r_hat": round(max(extras["worst r-hat"]), 4),
-        "least_effective_sample_size": min(extras["least effective sample size"]),
-        "divergent_draws": sum(extras["divergent draws"]),
+        "worst_r_hat": round(max(fit.posterior.r_hat for fit in fits), 4),
+        "least_effective_sample_size": round(min(fit.posterior.effective_sample_size for fit in fits)),
+        "divergent_draws": sum(fit.posterior.divergent for fit in fits),
         "seconds_first_fit": round(seconds[0], 2),
         "seconds_median_fit": round(float(np.median(seconds)), 3),
     }

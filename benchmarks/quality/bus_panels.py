@@ -40,7 +40,7 @@ def estimated(i, seed):
     engine = ix.envs.BusEngine.from_panel(panel, parameters=start)
     fit = ix.MCEIRL(objective="likelihood", progress=False).fit(engine.mdp, engine.reward, panel.demos)
     fitted = time.perf_counter()
-    full = ix.full_likelihood(fit, engine.nature(panel))
+    full = fit.full_likelihood(engine.nature(panel))
     return fit, full, len(engine.increments), fitted - began, time.perf_counter() - fitted
 
 

@@ -45,7 +45,7 @@ def trained(learner: str, name: str, seeds: int, steps: int | None) -> dict[str,
     """One learner on one problem, all seeds side by side."""
     env, settings = ix.envs.make(name), EXCEPTIONS.get((learner, name), LEARNERS[learner])
     began = time.perf_counter()
-    result = settings.train(env, key=jr.key(HELD_OUT_KEY), seeds=seeds, steps=steps, shown=False)
+    result = settings.train(env, key=jr.key(HELD_OUT_KEY), seeds=seeds, steps=steps, progress=False)
     seconds = time.perf_counter() - began
     returns = [evaluated(env, result.policy, seed) for seed in range(seeds)]
     taken = int(result.steps[-1])

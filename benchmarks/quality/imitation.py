@@ -29,7 +29,8 @@ def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[
     """One estimator on one problem, from each number of demonstrations."""
     shown = {"after_end": options.after_end}
     env, everything = ix.envs.make(problem, **shown), ix.expert_demos(problem, **shown)
-    settings = {} if options.rounds is None or method == "BehaviouralCloning" else {"rounds": options.rounds}
+    own = options.rounds is None or method == "BehaviouralCloning"
+    settings = {} if own else {"rounds": ix.Rounds(num=options.rounds)}
     estimator = getattr(ix, method)(**settings)
     yardsticks = Yardsticks.of(env, float(everything.returns.mean()))
     rows = []

@@ -50,8 +50,8 @@ def expert(problem: str, folder: Path, steps: int) -> None:
 
     env = made(problem)
     learner = ix.rl.PPO(temperature=0.01, num_envs=COPIES, length=512, **PPO_HERE)
-    result = learner.train(env, key=jr.key(0), steps=steps, shown=False)
-    demos = ix.envs.collect(env, result.policy, 20, jr.key(1))
+    result = learner.train(env, key=jr.key(0), steps=steps, progress=False)
+    demos = ix.envs.collect(env, result.policy, 20, key=jr.key(1))
     folder.mkdir(parents=True, exist_ok=True)
     ix.write_demos(folder / f"{problem}.npz", demos)
     print(problem, f"expert: {demos.returns.mean():.0f} ± {demos.returns.std():.0f}", file=sys.stderr, flush=True)
@@ -67,9 +67,10 @@ def imitated(method: str, problem: str, seed: int, folder: Path, rounds: int) ->
     temperature = 0.01 if method == "GAIL" else 1.0
     learner = ix.rl.PPO(temperature=temperature, **PPO_HERE)
     penalty = {"penalty": PENALTY_HERE} if method == "SampledMCEIRL" else {}
-    estimator = getattr(ix, method)(learner=learner, episodes=COPIES, rounds=rounds, tol=0.0, **penalty)
+    limits = ix.Rounds(num=rounds, episodes=COPIES, tol=0.0)
+    estimator = getattr(ix, method)(learner=learner, rounds=limits, **penalty)
     began = time.perf_counter()
-    fit = estimator.fit(env, demos, key=jr.key(HELD_OUT_KEY + seed), shown=False)
+    fit = estimator.fit(env, demos, key=jr.key(HELD_OUT_KEY + seed), progress=False)
     found = {
         "method": method,
         "problem": problem,

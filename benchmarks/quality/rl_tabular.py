@@ -65,7 +65,7 @@ def compare(work: tuple[str, str, int]) -> dict[str, Any]:
     visited = visits / visits.sum() > VISITED
     env = ix.envs.Tabular(mdp, reward, horizon=HORIZON)
     began = time.perf_counter()
-    result = LEARNERS[learner].train(env, key=jr.key(seed), steps=STEPS[learner], shown=False)
+    result = LEARNERS[learner].train(env, key=jr.key(seed), steps=STEPS[learner], progress=False)
     everywhere = jnp.eye(mdp.num_states)
     policy = np.exp(jax.vmap(result.policy.log_probs)(everywhere))
     value = np.asarray(jax.vmap(result.value)(everywhere))

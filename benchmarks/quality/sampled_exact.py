@@ -38,7 +38,7 @@ DISCOUNT = 0.75
 HORIZON = 15
 DEMONSTRATIONS = 500
 LEARNER = PPO(temperature=1.0, discount=DISCOUNT, explore=0.0, depth=0, gae=0.8, learning_rate=2e-2, minibatches=2)
-TABLES: Any = {"learner": LEARNER, "depth": 0, "normalise": False, "penalty": 0.0, "episodes": 64, "tol": 0.0}
+TABLES: Any = {"learner": LEARNER, "penalty": 0.0, "learning_rate": 3e-2}
 CLONING = BehaviouralCloning(steps=500, learning_rate=1e-2)
 
 
@@ -63,10 +63,14 @@ class Problem(NamedTuple):
 
 def estimators(over: str, rounds: int) -> dict[str, Any]:
     """All four; over states AIRL has a potential, without which it cannot tell steps apart."""
-    common: Any = TABLES | {"over": over, "rounds": rounds, "learning_rate": 3e-2}
+    table: Any = {"depth": 0, "normalise": False}
+    common: Any = TABLES | {
+        "reward": ix.RewardNet(over=over, **table),
+        "rounds": ix.Rounds(num=rounds, episodes=64, tol=0.0),
+    }
     return {
         "SampledMCEIRL": ix.SampledMCEIRL(**common),
-        "AIRL": ix.AIRL(shaped=over == "s", **common),
+        "AIRL": ix.AIRL(potential=ix.RewardNet(over="s", **table) if over == "s" else None, **common),
         "GCL": ix.GCL(cloning=CLONING, **common),
         "GANGCL": ix.GANGCL(**common),
     }
@@ -107,8 +111,10 @@ def measure(part: str, problem: Problem, name: str, estimator: Any, seeds: int) 
     """Some fits side by side, and how far they are from the exact answer."""
     mdp, began = problem.mdp, time.perf_counter()
     env = ix.envs.Tabular(mdp, problem.reward, horizon=HORIZON)
-    demos = ix.envs.collect(env, Acting(jnp.log(jnp.asarray(problem.expert, jnp.float32))), DEMONSTRATIONS, jr.key(0))
-    fits = estimator.fit_many(env, demos, num=seeds, key=jr.key(1), shown=False)
+    demos = ix.envs.collect(
+        env, Acting(jnp.log(jnp.asarray(problem.expert, jnp.float32))), DEMONSTRATIONS, key=jr.key(0)
+    )
+    fits = estimator.fit_many(env, demos, num=seeds, key=jr.key(1), progress=False)
     visits = np.asarray(ix.visits(mdp, problem.expert)).sum(axis=1)
     share = visits / visits.sum()
     tables = np.array([reward_table(fit.reward, mdp) for fit in fits])

@@ -43,7 +43,7 @@ def carried(work: tuple[str, list[float], argparse.Namespace]) -> dict[str, Any]
     name, true_returns, options = work
     estimator = ROWS[name]
     if options.rounds is not None:
-        estimator = dataclasses.replace(estimator, rounds=options.rounds)
+        estimator = dataclasses.replace(estimator, rounds=dataclasses.replace(estimator.rounds, num=options.rounds))
     found = moved(estimator, Mazes.with_returns(true_returns), seeds=options.seeds, steps=options.steps)
     row = {
         "reward": name,

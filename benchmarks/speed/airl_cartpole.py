@@ -45,7 +45,8 @@ def ours(seed: int, repeats: int) -> dict[str, Any]:
 
         reached = True
         try:
-            ix.AIRL(tol=0.0).fit(env, demos, key=jr.key(seed + repeat), callback=watch, shown=False)
+            estimator = ix.AIRL(rounds=ix.Rounds(tol=0.0))
+            estimator.fit(env, demos, key=jr.key(seed + repeat), callback=watch, progress=False)
             reached = False
         except EnoughError:
             pass

@@ -48,7 +48,8 @@ def swept(sides: list[int]) -> dict[str, Any]:
 def gradient(side: int) -> dict[str, Any]:
     """One whole gradient as a fit calls it, and the peak memory: after the MDP is built, and after the gradient."""
     import irlax as ix
-    from irlax.estimators.tabular.fitting import matched, posed
+    from irlax.estimators.tabular.fit_by_minimising import pose
+    from irlax.estimators.tabular.pairing import pair_up
     from irlax.precision import scope
 
     building, mdp = timing.once(lambda: sweeps.grid(side, HORIZON))
@@ -56,8 +57,8 @@ def gradient(side: int) -> dict[str, Any]:
     # Somebody who stays where he is: whom the gradient is compared with changes nothing about what it costs.
     idle = ix.Demonstrations.from_arrays(np.zeros((1, HORIZON), int), np.full((1, HORIZON), 4))
     with scope():
-        rewards, experts = matched(mdp, ix.TabularReward("s"), idle, None, "mdp")
-        problem, first = posed(ix.MCEIRL().objectives(rewards, experts)[0], rewards, experts, l2=0.0)
+        rewards, experts = pair_up(mdp, ix.TabularReward("s"), idle, None, "mdp")
+        problem, first = pose(ix.MCEIRL().objectives(rewards, experts)[0], rewards, experts, l2=0.0)
         taken = timing.compiled(lambda: problem.evaluate(first), least=2)
     return {
         "seconds": taken["seconds"],

@@ -96,9 +96,9 @@ def _again(times: int, sweep: Any, start: Any) -> Any:
 
 
 def _pushed_again(times: int, dynamics: Any, policy: Any, mass: Any) -> Any:
-    from irlax.mdp.rows import by_row
+    from irlax.mdp.unrolled import unrolled_map
 
-    return _again(times, lambda mass: dynamics.forward(by_row(lambda shares: shares * mass, policy)), mass)
+    return _again(times, lambda mass: dynamics.forward(unrolled_map(lambda shares: shares * mass, policy)), mass)
 
 
 def gradient(mdp: Any, dtype: str) -> dict[str, float]:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 import irlax as ix
-from irlax.mdp.npz import MDPFile
 from irlax.report import plots
-from irlax.report.scene import MOVES, Scene
+from irlax.estimators.tabular.scene import MOVES, Scene
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +21,7 @@ def overview() -> Any:
     names = runpy.run_path(str(ROOT / "examples" / "a_grid.py"))
     env, reward, demos = names["env"], names["reward"], names["demos"]
     fit = ix.MCEIRL(objective="likelihood").fit(env.mdp, reward, demos)
-    scene = Scene.of(fit, MDPFile(env.mdp, layout=env.layout), 0)
+    scene = Scene.of(fit, 0)
     grid = scene.grid
     assert grid is not None
     figure, axes = plots.blank(3, width=12.0, height=2.9)

@@ -29,18 +29,17 @@ from irlax.demos import (
     write_demos,
 )
 from irlax.envs import evaluate, expert_demos
-from irlax.estimators.files import load
+from irlax.estimators.fit import Fit, RewardFit
 from irlax.estimators.sampled import (
     AIRL,
     GAIL,
     GANGCL,
     GCL,
     BehaviouralCloning,
-    ObservedReward,
+    Rounds,
     SampledMCEIRL,
-    ShapedObservedReward,
 )
-from irlax.estimators.status import Fit, NotIdentifiedWarning, Status, UnfinishedWarning
+from irlax.estimators.store import load
 from irlax.estimators.tabular import (
     LBFGS,
     MCEIRL,
@@ -54,11 +53,7 @@ from irlax.estimators.tabular import (
     Newton,
     Normal,
     TwoStepIRL,
-    compare_nested,
     cross_validate,
-    demand_curve,
-    full_likelihood,
-    predictive_policy,
 )
 from irlax.mdp import MDP, Nature
 from irlax.mdp.npz import load_mdp, save_mdp
@@ -78,8 +73,18 @@ from irlax.planning import (
     transition_entropy,
     visits,
 )
-from irlax.report.curves import demand_figure
-from irlax.rewards import LinearReward, NeuralReward, ShapedReward, TabularReward
+from irlax.registry import stored
+from irlax.rewards import (
+    LinearReward,
+    NeuralReward,
+    ObservedReward,
+    RewardNet,
+    ShapedObservedReward,
+    ShapedReward,
+    TabularReward,
+)
+from irlax.run_folder import RunFolder
+from irlax.status import NotIdentifiedWarning, Status, UnfinishedWarning
 from irlax.version import __version__
 
 __all__ = [
@@ -109,6 +114,10 @@ __all__ = [
     "NotIdentifiedWarning",
     "ObservedReward",
     "Plan",
+    "RewardFit",
+    "RewardNet",
+    "Rounds",
+    "RunFolder",
     "SampledMCEIRL",
     "ShapedObservedReward",
     "ShapedReward",
@@ -120,12 +129,9 @@ __all__ = [
     "believed_occupancy",
     "by_type",
     "causal_entropy",
-    "compare_nested",
     "conditional_entropy",
     "cross_validate",
     "datasets",
-    "demand_curve",
-    "demand_figure",
     "envs",
     "epic_distance",
     "evaluate",
@@ -133,7 +139,6 @@ __all__ = [
     "expert_demos",
     "feature_expectations",
     "from_minari",
-    "full_likelihood",
     "hard_plan",
     "identify",
     "is_decomposable",
@@ -144,7 +149,6 @@ __all__ = [
     "long_run",
     "occupancy",
     "path_plan",
-    "predictive_policy",
     "read_demos",
     "regret",
     "rl",
@@ -155,6 +159,7 @@ __all__ = [
     "shape",
     "soft_plan",
     "statistics_from_parquet",
+    "stored",
     "to_minari",
     "trajectory_entropy",
     "trajectory_log_likelihood",

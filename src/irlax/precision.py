@@ -29,14 +29,14 @@ def is_traced(*trees: Any) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
 
 
-def _staged() -> bool:
+def staged() -> bool:
     """Whether the caller is inside a `jit`, where results are tracers whatever goes in."""
     return isinstance(jnp.zeros(()), Tracer)
 
 
 def scope(*trees: Any) -> contextlib.AbstractContextManager:
     """float64 for work on concrete arrays; nothing at all inside a trace."""
-    return contextlib.nullcontext() if is_traced(*trees) or _staged() else jax.enable_x64(True)
+    return contextlib.nullcontext() if is_traced(*trees) or staged() else jax.enable_x64(True)
 
 
 def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
@@ -44,7 +44,7 @@ def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
 
     @functools.wraps(function)
     def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
-        if is_traced(args, kwargs) or _staged():
+        if is_traced(args, kwargs) or staged():
             args, kwargs = _at_ambient_precision((args, kwargs))
             return function(*args, **kwargs)
         with scope():

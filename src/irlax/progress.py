@@ -28,6 +28,11 @@ class Bar:
         display = self._display or self._open()
         display.update(self._task, completed=done, note=note)
 
+    @property
+    def pending(self) -> bool:
+        """Whether it will be shown, and is not yet."""
+        return self._shown and self._display is None
+
     def close(self) -> None:
         """End the line."""
         if self._display is not None:
@@ -48,7 +53,7 @@ class Bar:
 
 
 @contextlib.contextmanager
-def progress(title: str, total: int | None = None, *, shown: bool | None = None) -> Iterator[Bar]:
+def progress_bar(title: str, total: int | None = None, *, shown: bool | None = None) -> Iterator[Bar]:
     """A bar that appears after a second, on a terminal (or wherever `shown` says)."""
     bar = Bar(title, total, shown=shown)
     try:

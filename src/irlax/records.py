@@ -1,6 +1,7 @@
 """Records in JSON: plain values, checked one by one as they are read."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,16 @@ def unplain(value: Any) -> Any:
     if isinstance(value, dict):
         return float(field(value, "number", str))
     return tuple(unplain(item) for item in value) if isinstance(value, list) else value
+
+
+def plain_map(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name as JSON has them."""
+    return {name: plain(value) for name, value in values.items()}
+
+
+def unplain_map(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `plain_map`."""
+    return {name: unplain(value) for name, value in record.items()}
 
 
 def as_json(record: dict[str, Any]) -> bytes:

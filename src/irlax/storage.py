@@ -94,7 +94,7 @@ def _machine_memory() -> int:
         return LARGEST
 
 
-def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, Any], *, compressed: bool = True) -> None:
     """Write named arrays to an .npz archive; what is None is left out."""
     present: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
     for name, array in present.items():
@@ -104,14 +104,14 @@ def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
                 f"numbers or text first."
             )
     with replacing(path) as file:
-        np.savez_compressed(file, **present)
+        (np.savez_compressed if compressed else np.savez)(file, **present)
 
 
-def load_arrays(path: Path, known: Sequence[str], kind: str) -> dict[str, np.ndarray]:
+def load_arrays(path: Path, known: Sequence[str] | None, kind: str) -> dict[str, np.ndarray]:
     """Read named arrays from an .npz archive, never unpickling.
 
-    Every member must be one of the `known` names. Sizes are checked against each other before anything is
-    unpacked, so a small file cannot fill the memory.
+    Every member must be one of the `known` names, if these are given. Sizes are checked against each other before
+    anything is unpacked, so a small file cannot fill the memory.
     """
     with path.open("rb") as file, unreadable(path, kind):
         archive = zipfile.ZipFile(file)
@@ -123,9 +123,9 @@ def load_arrays(path: Path, known: Sequence[str], kind: str) -> dict[str, np.nda
         return {name: _member(archive, member) for name, member in zip(names, members, strict=True)}
 
 
-def _refuse_strange(path: Path, names: Sequence[str], known: Sequence[str]) -> None:
-    strange = [repr(name) for name in names if name not in known]
-    if strange:
+def _refuse_strange(path: Path, names: Sequence[str], known: Sequence[str] | None) -> None:
+    strange = [] if known is None else [repr(name) for name in names if name not in known]
+    if known is not None and strange:
         raise ValueError(f"{path} holds {checks.some(strange)}, but may hold only {', '.join(known)}.")
     repeated = [repr(name) for name in dict.fromkeys(names) if names.count(name) > 1]
     if repeated:

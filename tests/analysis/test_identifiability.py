@@ -78,7 +78,7 @@ def test_a_summary_says_what_is_identified_or_how_to_learn_it_however_large_the_
     features = np.stack([np.cos(ring), np.ones(600)], axis=1)
     fit = ix.MCEIRL().fit(mdp, ix.LinearReward(features, names=["wave", "all"]), ix.soft_plan(mdp, np.cos(ring)))
     assert dict(fit.summary().tables[-1].rows)["identified"] == "1 of 2 dimensions; not identified: all (constant)"
-    monkeypatch.setattr("irlax.estimators.tabular.fit.AFFORDABLE", 0)
+    monkeypatch.setattr("irlax.estimators.tabular.tabular_summary.AFFORDABLE", 0)
     said = dict(fit.summary().tables[-1].rows)["identified"]
     assert "not computed" in said and "fit.identification()" in said
 

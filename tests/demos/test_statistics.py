@@ -145,7 +145,7 @@ FAULTS = [
 ]
 UNSORTED = [
     (replaced("t", 4, 9), r"falls at row 5 \(episode 'b', t = 2\).*Sort the table by episode and time"),
-    (GOOD.iloc[[0, 1, 3, 4, 5, 2]], "episode 'a', which begins in row 0, comes back in row 5.*Sort the table"),
+    (GOOD.iloc[[0, 1, 3, 4, 5, 2]], "episode 'a', which starts in row 0, comes back in row 5.*Sort the table"),
     (GOOD.iloc[::-1], "Time must increase.*falls at row 1 .*Sort the table"),
 ]
 

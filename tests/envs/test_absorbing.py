@@ -29,7 +29,7 @@ HORIZON = 40
 @pytest.fixture(scope="module")
 def terminating():
     env = CartPole(horizon=HORIZON)
-    return env, collect(env, Uniform(env.actions), 5, jr.key(0))
+    return env, collect(env, Uniform(env.actions), 5, key=jr.key(0))
 
 
 @pytest.mark.parametrize("wrapper", [Absorbing, FixedHorizon])
@@ -37,7 +37,7 @@ def test_padded_demonstrations_are_what_the_wrapped_environment_shows(wrapper, t
     """The same keys give the same episodes, inside and outside; after the end only actions are drawn anew."""
     env, inner = terminating
     wrapped = wrapper(env)
-    shown = collect(wrapped, Ignoring(Uniform(env.actions), env.observation_size), 5, jr.key(0))
+    shown = collect(wrapped, Ignoring(Uniform(env.actions), env.observation_size), 5, key=jr.key(0))
     padded = wrapped.pad(inner, key=jr.key(1))
     check_demos(wrapped, padded)
     refuse_variable_length(wrapped, padded)
@@ -80,10 +80,10 @@ def test_truncated_episodes_are_not_carried_on(terminating):
 def test_demonstrations_that_stand_still_are_cut_where_they_ended(terminating):
     """What `FixedHorizon` shows, cut, is what the environment inside shows; what never fell is whole."""
     env, inner = terminating
-    cut = cut_where_still(collect(FixedHorizon(env), Uniform(env.actions), 5, jr.key(0)))
+    cut = cut_where_still(collect(FixedHorizon(env), Uniform(env.actions), 5, key=jr.key(0)))
     for name in ("observations", "next_observations", "rewards", "actions", "terminated", "offsets"):
         np.testing.assert_array_equal(getattr(cut, name), getattr(inner, name), err_msg=name)
-    swings = collect(Pendulum(horizon=HORIZON), Uniform(Pendulum().actions), 2, jr.key(0))
+    swings = collect(Pendulum(horizon=HORIZON), Uniform(Pendulum().actions), 2, key=jr.key(0))
     assert (cut_where_still(swings).lengths == HORIZON).all() and not cut_where_still(swings).terminated.any()
 
 
@@ -93,7 +93,7 @@ def test_variable_lengths_are_refused_with_the_reason_and_both_cures(terminating
         refuse_variable_length(env, inner)
     with pytest.raises(ValueError, match=r"are terminated.*`envs.Absorbing` or `envs.FixedHorizon`"):
         refuse_variable_length(FixedHorizon(CartPole(horizon=HORIZON)), inner)
-    refuse_variable_length(Pendulum(), collect(Pendulum(), Uniform(Pendulum().actions), 1, jr.key(0)))
+    refuse_variable_length(Pendulum(), collect(Pendulum(), Uniform(Pendulum().actions), 1, key=jr.key(0)))
 
 
 def test_only_what_can_be_carried_on_is_wrapped_or_padded(as_a_user, terminating):
@@ -131,7 +131,7 @@ def test_the_learned_reward_of_the_end_is_low_for_who_survives_and_high_for_who_
     mdp, reward = lives_and_leaves(0.0, 0.0)
     env = Tabular(mdp, reward, terminates=True)
     mostly = Mostly(action)
-    padded = Absorbing(env).pad(collect(env, mostly, 50, jr.key(0)), key=jr.key(1))
+    padded = Absorbing(env).pad(collect(env, mostly, 50, key=jr.key(0)), key=jr.key(1))
     # The absorbing state of the wrapper stands for the MDP's, in which there is one action.
     states = padded.observations[:, -1].astype(int).reshape(50, 20)
     actions = np.where(states == 1, 0, padded.actions.reshape(50, 20))
@@ -150,7 +150,7 @@ class Mostly(eqx.Module):
 
 def test_an_ended_world_stands_still_and_pays_nothing():
     env = FixedHorizon(CartPole(horizon=HORIZON))
-    demos = collect(env, Always(jnp.array(1)), 1, jr.key(0))
+    demos = collect(env, Always(jnp.array(1)), 1, key=jr.key(0))
     fell = int(demos.rewards.sum())
     assert fell < HORIZON and not demos.rewards[fell:].any()
     assert (demos.observations[fell:] == demos.observations[fell]).all()

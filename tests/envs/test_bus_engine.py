@@ -61,7 +61,7 @@ def test_bad_problems_are_refused(as_a_user):
         BusPanel(demos, np.zeros(3, int), 4)
     with pytest.raises(ValueError, match="bins"):
         BusPanel(ix.Demonstrations.from_arrays([[0, 7]], [[0, 1]]), np.zeros(2, int), 4)
-    with pytest.raises(ValueError, match="No increment was seen"):
+    with pytest.raises(ValueError, match="No increment was observed"):
         BusPanel(demos, np.array([-1, -1]), 4).increment_shares
     with pytest.raises(ValueError, match="other bins"):
         BusEngine([1.0], bins=5).nature(BusPanel(demos, np.zeros(2, int), 4))

@@ -1,5 +1,7 @@
 """Our dynamics against Gymnasium's own, and what our variants change."""
 
+import functools
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -46,7 +48,7 @@ def test_every_step_is_gymnasiums(name):
     for double in (True, False):
         with jax.enable_x64(double):
             states = Timed(jnp.asarray(before, float), jnp.zeros(len(before), jnp.int32))
-            step = jax.jit(jax.vmap(env.step, (None, 0, 0)))(jr.key(0), states, action)
+            step = jax.jit(jax.vmap(functools.partial(env.step, key=jr.key(0))))(states, action)
         close = {"rtol": 1e-12, "atol": 1e-12} if double else {"rtol": 2e-6, "atol": 2e-6 * np.abs(after).max()}
         np.testing.assert_allclose(step.state.inner, after, **close)
         np.testing.assert_allclose(step.reward, reward, **(close | {"atol": 2e-6 * np.abs(reward).max()}))
@@ -59,7 +61,7 @@ def test_every_step_is_gymnasiums(name):
 @pytest.mark.parametrize("name", CASES)
 def test_starts_and_spaces_are_gymnasiums(name):
     env, theirs = CASES[name][0], gym.make(name)
-    ours = np.asarray(jax.jit(jax.vmap(env.start))(jr.split(jr.key(1), 500)))
+    ours = np.asarray(jax.jit(jax.vmap(lambda key: env.start(key=key)))(jr.split(jr.key(1), 500)))
     starts = np.stack([np.ravel(theirs.unwrapped.state) for k in range(500) if theirs.reset(seed=k)])
     np.testing.assert_allclose(ours.min(axis=0), starts.min(axis=0), atol=0.05 * np.ptp(starts) + 1e-9)
     np.testing.assert_allclose(ours.max(axis=0), starts.max(axis=0), atol=0.05 * np.ptp(starts) + 1e-9)
@@ -73,8 +75,8 @@ def test_starts_and_spaces_are_gymnasiums(name):
 
 
 def test_a_fixed_horizon_keeps_the_returns_and_hides_the_time_of_success():
-    ends = collect(MountainCar(), RunUp(), 4, jr.key(0))
-    fixed = collect(FixedHorizon(MountainCar()), RunUp(), 4, jr.key(0))
+    ends = collect(MountainCar(), RunUp(), 4, key=jr.key(0))
+    fixed = collect(FixedHorizon(MountainCar()), RunUp(), 4, key=jr.key(0))
     assert ends.terminated.all() and len(set(ends.lengths.tolist())) > 1
     assert (fixed.lengths == 200).all() and not fixed.terminated.any()
     np.testing.assert_array_equal(fixed.returns, ends.returns)
@@ -89,13 +91,13 @@ def test_a_fixed_horizon_keeps_the_returns_and_hides_the_time_of_success():
 def test_the_barrier_is_open_on_the_side_without_the_wall(wall, way_round):
     """North alone is stopped by the barrier; east (or west) first, then north, gets to the goal's side."""
     env = PointMaze(wall=wall)
-    step = jax.jit(jax.vmap(env.step, (None, 0, 0)))
+    step = jax.jit(jax.vmap(functools.partial(env.step, key=jr.key(0))))
     # Three walkers: straight north, round the open side, round the closed side.
     sides = np.array([0.0, way_round, -way_round])
-    state, _ = jax.vmap(env.reset)(jr.split(jr.key(0), 3))
+    state, _ = jax.vmap(lambda key: env.reset(key=key))(jr.split(jr.key(0), 3))
     for t in range(40):
         action = np.stack([sides if t < 15 else np.zeros(3), np.zeros(3) if t < 15 else np.ones(3)], axis=1)
-        after = step(jr.key(0), state, action.astype(np.float32))
+        after = step(state, action.astype(np.float32))
         state = after.state
     y = np.asarray(after.observation)[:, 1]
     assert y[1] > 0.1 and y[0] < -0.05 and y[2] < -0.05
@@ -106,20 +108,20 @@ def test_the_barrier_is_open_on_the_side_without_the_wall(wall, way_round):
 
 def test_nobody_walks_through_the_barrier_or_out_of_the_room():
     env = PointMaze()
-    demos = collect(env, Uniform(env.actions), 100, jr.key(0))
+    demos = collect(env, Uniform(env.actions), 100, key=jr.key(0))
     x, y = demos.next_observations.T
     inside = (x <= 0.3) & (np.abs(y) <= 0.05)
     assert not inside.any() and np.abs(demos.next_observations).max() <= 1
-    demos = collect(env, Always(jnp.array([-1.0, 1.0])), 5, jr.key(0))
+    demos = collect(env, Always(jnp.array([-1.0, 1.0])), 5, key=jr.key(0))
     np.testing.assert_array_equal(demos.next_observations[99::100, 0], -1.0)
 
 
 def test_episodes_are_truncated_at_the_horizon_and_not_when_they_end_there():
     env = CartPole(horizon=3)
-    step = jax.jit(env.step)
+    step = jax.jit(functools.partial(env.step, key=jr.key(0)))
     fallen = jnp.array([2.41, 1.0, 0.0, 0.0])
-    ended = step(jr.key(0), Timed(fallen, jnp.array(2)), jnp.array(1))
-    on = step(jr.key(0), Timed(jnp.zeros(4), jnp.array(2)), jnp.array(1))
+    ended = step(Timed(fallen, jnp.array(2)), jnp.array(1))
+    on = step(Timed(jnp.zeros(4), jnp.array(2)), jnp.array(1))
     assert ended.terminated and not ended.truncated
     assert on.truncated and not on.terminated
 

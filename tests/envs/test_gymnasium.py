@@ -62,7 +62,7 @@ def test_the_time_limit_truncates_and_an_end_at_the_limit_terminates():
 @pytest.mark.parametrize("after_end, shown", [("absorbing", [0.0, 1.0]), ("fixed-horizon", [3.0])])
 def test_what_follows_an_end_is_shown_up_to_the_horizon(after_end, shown):
     env = GymnasiumEnvironment(Counts, 2, horizon=6, after_end=after_end)
-    demos = collect(env, Always(jnp.array(1)), 3, jr.key(0))
+    demos = collect(env, Always(jnp.array(1)), 3, key=jr.key(0))
     assert demos.lengths.tolist() == [6, 6, 6] and not demos.terminated.any() and env.fixed_horizon
     assert demos.next_observations[2:6].tolist()[1:] == [shown] * 3 and demos.rewards[:6].tolist() == [1, 2, 3, 0, 0, 0]
     refuse_variable_length(env, demos)
@@ -70,7 +70,7 @@ def test_what_follows_an_end_is_shown_up_to_the_horizon(after_end, shown):
 
 def test_episodes_of_an_id_are_what_gymnasium_itself_plays():
     env = make("gymnasium:CartPole-v1", num_envs=2)
-    demos = collect(env, Always(jnp.array(1)), 3, jr.key(0))
+    demos = collect(env, Always(jnp.array(1)), 3, key=jr.key(0))
     assert demos.terminated.all() and (demos.returns == demos.lengths).all() and demos.num_episodes == 3
     assert not env.fixed_horizon and env.horizon == 500
     theirs = gym.make("CartPole-v1").unwrapped

@@ -18,10 +18,10 @@ from tests.envs.policies import Uniform
 def test_every_name_gives_an_environment_with_a_fixed_horizon(name):
     env = make(name, horizon=9)
     assert isinstance(env, AbstractEnvironment) and env.fixed_horizon and env.horizon == 9
-    state, observation = jax.eval_shape(env.reset, jr.key(0))
+    state, observation = jax.eval_shape(env.reset, key=jr.key(0))
     assert observation.shape == (env.observation_size,) and observation.dtype == jnp.float32
     action = jax.eval_shape(lambda: Uniform(env.actions)(jnp.zeros(env.observation_size), key=jr.key(0)))
-    step = jax.eval_shape(env.step, jr.key(0), state, action)
+    step = jax.eval_shape(env.step, state, action, key=jr.key(0))
     # What is carried keeps its types, so that a rollout is one scan.
     assert jax.tree.map(lambda x: (x.shape, x.dtype), step.state) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
     assert step.observation.shape == observation.shape and step.reward.shape == ()
@@ -62,8 +62,8 @@ def test_a_library_that_is_not_installed_is_named_with_the_cure(name, monkeypatc
 def test_gymnax_plays_the_same_cartpole_as_we_do():
     pytest.importorskip("gymnax", reason="gymnax is in the extra `envs`", exc_type=ImportError)
     theirs = make("gymnax:CartPole-v1", horizon=20)
-    demos = collect(theirs, Uniform(theirs.actions), 4, jr.key(0))
-    ours = collect(ix.envs.CartPole(horizon=20), Uniform(theirs.actions), 4, jr.key(0))
+    demos = collect(theirs, Uniform(theirs.actions), 4, key=jr.key(0))
+    ours = collect(ix.envs.CartPole(horizon=20), Uniform(theirs.actions), 4, key=jr.key(0))
     np.testing.assert_allclose(demos.observations, ours.observations, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(demos.terminated, ours.terminated)
     with pytest.raises(ValueError, match="no gymnax environment 'Nope'"):
@@ -75,7 +75,7 @@ def test_gymnax_plays_the_same_cartpole_as_we_do():
 def test_brax_environments_roll_out():
     pytest.importorskip("brax", reason="brax is in the extra `envs`", exc_type=ImportError)
     env = make("brax:fast", horizon=5)
-    demos = collect(env, Uniform(env.actions), 2, jr.key(0))
+    demos = collect(env, Uniform(env.actions), 2, key=jr.key(0))
     check_demos(env, demos)
     assert demos.lengths.tolist() == [5, 5] and not demos.terminated.any()
     with pytest.raises(ValueError, match="no brax environment 'nope'"):
@@ -85,7 +85,7 @@ def test_brax_environments_roll_out():
 @pytest.fixture(scope="module")
 def walks():
     env = make("point-maze", horizon=4)
-    return env, collect(env, Uniform(env.actions), 2, jr.key(0))
+    return env, collect(env, Uniform(env.actions), 2, key=jr.key(0))
 
 
 def changed(array, value):

@@ -21,7 +21,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def demos(problem):
-    return collect(Tabular(problem.mdp, problem.reward), Uniform(ix.envs.Discrete(3)), NUM, jr.key(0))
+    return collect(Tabular(problem.mdp, problem.reward), Uniform(ix.envs.Discrete(3)), NUM, key=jr.key(0))
 
 
 def test_the_mean_return_is_the_expected_return_of_the_mdp_with_copies(problem, demos):
@@ -72,7 +72,7 @@ def test_absorbing_states_end_an_episode_or_go_on():
     ends = Tabular(path.mdp, path.reward, horizon=5, terminates=True)
     safe = Always(jnp.array(RiskyPath.SAFE))
     assert goes_on.fixed_horizon and not ends.fixed_horizon
-    whole, short = collect(goes_on, safe, 2, jr.key(0)), collect(ends, safe, 2, jr.key(0))
+    whole, short = collect(goes_on, safe, 2, key=jr.key(0)), collect(ends, safe, 2, key=jr.key(0))
     assert whole.lengths.tolist() == [5, 5] and not whole.terminated.any()
     assert short.lengths.tolist() == [2, 2] and short.terminated.all()
     assert whole.returns.tolist() == [3, 3] and short.returns.tolist() == [0, 0]
@@ -82,15 +82,15 @@ def test_absorbing_states_end_an_episode_or_go_on():
 def test_what_is_not_a_policy_or_an_environment_is_refused(as_a_user, problem):
     env, key = Tabular(problem.mdp, problem.reward), jr.key(0)
     with pytest.raises(TypeError, match="callable as policy"):
-        collect(env, np.ones((5, 3)), 1, key)
+        collect(env, np.ones((5, 3)), 1, key=key)
     with pytest.raises(TypeError, match=r"one of 3 integers, but gives float32 of shape \(\)"):
-        collect(env, Always(jnp.array(0.5)), 1, key)
+        collect(env, Always(jnp.array(0.5)), 1, key=key)
     with pytest.raises(TypeError, match=r"floats of shape \(1,\), but gives int32"):
         evaluate(ix.envs.Pendulum(), Always(jnp.array([1])), 1, key=key)
     with pytest.raises(TypeError, match=r"Make one with `envs\.make"):
         evaluate(problem, Always(jnp.array(1)), 1, key=key)
     with pytest.raises(ValueError, match="`num` must be at least 1"):
-        collect(env, Always(jnp.array(1)), 0, key)
+        collect(env, Always(jnp.array(1)), 0, key=key)
 
 
 ONE = np.ones((), np.int32)
@@ -114,7 +114,7 @@ class Bound:
     ],
 )
 def test_a_policy_takes_an_observation_and_a_key(policy, problem):
-    demos = collect(Tabular(problem.mdp, problem.reward), policy, 1, jr.key(0))
+    demos = collect(Tabular(problem.mdp, problem.reward), policy, 1, key=jr.key(0))
     assert (demos.actions == 1).all()
 
 
@@ -131,7 +131,7 @@ def test_a_policy_with_other_arguments_is_told_which_to_take(as_a_user, policy, 
     message = rf"callable as policy\(observation, key=key\), but takes {taken}. Call its random key `key`"
     env, key = Tabular(problem.mdp, problem.reward), jr.key(0)
     with pytest.raises(TypeError, match=message):
-        collect(env, policy, 1, key)
+        collect(env, policy, 1, key=key)
     with pytest.raises(TypeError, match=message):
         evaluate(env, policy, 1, key=key)
 
@@ -145,23 +145,23 @@ def test_what_is_not_finite_is_refused_where_it_is_seen(name):
         observation_size = 1
         actions = ix.envs.Discrete(2)
 
-        def start(self, key):
+        def start(self, *, key):
             return jnp.zeros(())
 
-        def move(self, key, inner, action):
+        def move(self, inner, action, *, key):
             return inner + 1
 
         def observe(self, inner):
             return jnp.where((inner >= 2) & (name == "observation"), jnp.nan, inner)[None]
 
-        def pay(self, inner, action, after):
+        def reward_of(self, inner, action, after):
             return jnp.where((after >= 2) & (name == "reward"), jnp.inf, 0.0)
 
         def ended(self, inner):
             return jnp.zeros((), bool)
 
     with pytest.raises(ValueError, match=rf"gave a .*{name} with NaN or infinite entries in episodes and steps \(0, "):
-        collect(Breaks(), Always(jnp.array(0)), 1, jr.key(0))
+        collect(Breaks(), Always(jnp.array(0)), 1, key=jr.key(0))
 
 
 def test_tables_that_do_not_fit_are_refused(as_a_user, problem):

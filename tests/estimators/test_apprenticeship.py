@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import minimize
 
 import irlax as ix
-from irlax.estimators.status import Status, UnfinishedWarning
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL, closest_mixture, policy_of
+from irlax.status import Status, UnfinishedWarning
 from tests import oracles
 from tests.problems import A, S, T, as_mdp, random_policy, random_problem
 
@@ -142,7 +142,7 @@ def test_distance_of_an_impossible_demonstrator_is_that_to_the_hull_of_all_polic
         gap = wanted - features_of(problem, fit.policy, features)
         np.testing.assert_allclose(fit.feature_gap, gap, atol=1e-10)
         margins.append(np.linalg.norm(gap))
-        assert fit.extras[0].value == pytest.approx(margins[-1], rel=1e-9)
+        assert fit.mixture.distance == pytest.approx(margins[-1], rel=1e-9)
     assert margins[0] == pytest.approx(margins[1], rel=1e-9)
     points = [features_of(problem, policy, features) for policy in deterministic_policies(problem)]
     assert margins[0] == pytest.approx(distance_to_hull(points, wanted), rel=1e-6)
@@ -155,7 +155,7 @@ def test_last_direction_separates_an_impossible_demonstrator_from_all_policies(m
     direction = fit.reward.weights
     assert np.linalg.norm(direction) == pytest.approx(1)
     margins = [direction @ (wanted - features_of(problem, p, features)) for p in deterministic_policies(problem)]
-    bound = fit.extras[1].value
+    bound = min(fit.mixture.bound, fit.mixture.distance)
     assert bound > 0
     assert min(margins) == pytest.approx(bound, rel=1e-6)
     # The plan is the best one for that reward.

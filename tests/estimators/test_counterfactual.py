@@ -27,7 +27,7 @@ def fit():
 
 @pytest.fixture(scope="module")
 def curve(fit):
-    return ix.demand_curve(fit, action=1, parameter="replacement", values=GRID)
+    return fit.demand_curve(action=1, parameter="replacement", values=GRID)
 
 
 def test_a_changed_reward_and_a_changed_world_are_planned_for(fit):
@@ -68,7 +68,7 @@ def test_delta_errors_are_gradients_by_differences_times_the_covariance(fit, cur
 
 def test_delta_intervals_are_those_of_drawn_parameters(fit, curve):
     options = {"action": 1, "parameter": 1, "values": GRID, "num": 640}
-    drawn = ix.demand_curve(fit, method="draws", key=jax.random.key(3), **options)
+    drawn = fit.demand_curve(method="draws", key=jax.random.key(3), **options)
     np.testing.assert_array_equal(drawn.rate, curve.rate)
     np.testing.assert_allclose(drawn.standard_error, curve.standard_error, rtol=0.1)
     np.testing.assert_allclose(drawn.interval, curve.interval, atol=0.35 * curve.standard_error.max())
@@ -79,14 +79,14 @@ def test_bootstrap_intervals_are_quantiles_over_refits_that_converged(fit, monke
     refits[::22] = np.nan
     refits[1::11, 0] += 1.0
     monkeypatch.setattr(module, "refitted", lambda fit, num, key: refits)
-    found = ix.demand_curve(
-        fit, action=1, parameter="replacement", values=GRID, method="bootstrap", level=0.9, key=jax.random.key(0)
+    found = fit.demand_curve(
+        action=1, parameter="replacement", values=GRID, method="bootstrap", level=0.9, key=jax.random.key(0)
     )
     moved = [fit.counterfactual(parameters=[fit.reward.weights[0] + 1.0, value]).rate(1) for value in GRID]
     np.testing.assert_allclose(found.interval, np.stack([found.rate, moved], axis=1), rtol=1e-9)
     refits[::11] = np.nan
     with pytest.raises(ValueError, match="64 of 500 resamples have no finite estimate"):
-        ix.demand_curve(fit, action=1, parameter="replacement", values=GRID, method="bootstrap", key=jax.random.key(0))
+        fit.demand_curve(action=1, parameter="replacement", values=GRID, method="bootstrap", key=jax.random.key(0))
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +99,12 @@ def spare_fit(fit):
 
 def test_a_curve_that_depends_on_what_is_identified_alone_has_its_interval(fit, spare_fit):
     request = {"action": 1, "parameter": "replacement", "values": GRID}
-    plain, spare = ix.demand_curve(fit, **request), ix.demand_curve(spare_fit, **request)
+    plain, spare = fit.demand_curve(**request), spare_fit.demand_curve(**request)
     np.testing.assert_allclose(spare.rate, plain.rate, rtol=1e-6)
     np.testing.assert_allclose(spare.interval, plain.interval, rtol=1e-4)
     # With one of the two weights set, the other is not known: the directions are named.
     with pytest.raises(ValueError, match=r"do not identify: (wear − again|again − wear)"):
-        ix.demand_curve(spare_fit, action=1, parameter="wear", values=GRID)
+        spare_fit.demand_curve(action=1, parameter="wear", values=GRID)
 
 
 def test_a_counterfactual_that_depends_on_what_is_not_identified_says_so():
@@ -130,7 +130,7 @@ def test_a_counterfactual_that_depends_on_what_is_not_identified_says_so():
 def test_a_curve_has_a_table_and_a_figure(curve, tmp_path):
     text = str(curve)
     assert "replacement" in text and "rate of action 1" in text and "95% from" in text
-    ix.demand_figure(curve).savefig(tmp_path / "demand.png")
+    curve.plot().savefig(tmp_path / "demand.png")
     assert (tmp_path / "demand.png").stat().st_size > 5000
 
 
@@ -145,9 +145,9 @@ def test_bad_requests_are_refused(fit, as_a_user):
         ({"method": "guess"}, "method"),
     ):
         with pytest.raises(ValueError, match=message):
-            ix.demand_curve(fit, **(good | wrong))
+            fit.demand_curve(**(good | wrong))
     with pytest.raises(TypeError, match="key"):
-        ix.demand_curve(fit, method="draws", **good)
+        fit.demand_curve(method="draws", **good)
     with pytest.raises(TypeError, match="Nothing is changed"):
         fit.counterfactual()
     with pytest.raises(TypeError, match="not both"):

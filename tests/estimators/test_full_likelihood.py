@@ -55,7 +55,7 @@ def differences(function, at, h=1e-5):
 
 def test_joint_errors_are_those_of_literal_scores_and_curvature():
     demos, fit = panel()
-    full = ix.full_likelihood(fit, ix.Nature(PSI, Moves(), names=["slow", "fast"]))
+    full = fit.full_likelihood(ix.Nature(PSI, Moves(), names=["slow", "fast"]))
     both = np.concatenate([fit.reward.weights, PSI])
     with jax.enable_x64(True):
         scores = differences(literal, both)
@@ -79,7 +79,7 @@ def test_joint_errors_are_those_of_literal_scores_and_curvature():
 
 def test_the_joint_maximum_has_no_slope_left():
     _, fit = panel()
-    full = ix.full_likelihood(fit, ix.Nature(PSI, Moves()), maximise=True)
+    full = fit.full_likelihood(ix.Nature(PSI, Moves()), maximise=True)
     assert full.names == ("θ0", "θ1", "ψ0", "ψ1")
     np.testing.assert_allclose(full.scores.sum(axis=0), 0, atol=1e-5)
     with jax.enable_x64(True):
@@ -94,7 +94,7 @@ def test_a_maximum_that_is_not_reached_is_reported_where_it_was_asked_for(monkey
     module = importlib.import_module("irlax.estimators.tabular.full_likelihood")
     monkeypatch.setattr(module, "Newton", functools.partial(ix.Newton, max_steps=0))
     with pytest.warns(ix.UnfinishedWarning, match="two-step estimates") as said:
-        ix.full_likelihood(fit, ix.Nature(PSI, Moves()), maximise=True)
+        fit.full_likelihood(ix.Nature(PSI, Moves()), maximise=True)
     assert [warning.filename for warning in said] == [__file__]
 
 
@@ -124,19 +124,19 @@ def test_a_table_as_economists_read_it():
 def test_what_cannot_be_joined_is_refused(as_a_user):
     demos, fit = panel()
     with pytest.raises(TypeError, match="must be a Nature"):
-        ix.full_likelihood(fit, Moves())
+        fit.full_likelihood(Moves())
     with pytest.raises(ValueError, match=r"not in the MDP of `nature\.parameters`"):
-        ix.full_likelihood(fit, ix.Nature([0.5, 0.3], Moves()))
+        fit.full_likelihood(ix.Nature([0.5, 0.3], Moves()))
     with pytest.raises(TypeError, match="must return dynamics"):
-        ix.full_likelihood(fit, ix.Nature(PSI, dense))
+        fit.full_likelihood(ix.Nature(PSI, dense))
     with pytest.raises(ValueError, match="one for each observed choice"):
-        ix.full_likelihood(fit, ix.Nature(PSI, Moves(), lambda psi: jnp.zeros(3)))
+        fit.full_likelihood(ix.Nature(PSI, Moves(), lambda psi: jnp.zeros(3)))
     with pytest.raises(ValueError, match="makes what was seen impossible: the log density of 200 rows"):
-        ix.full_likelihood(fit, ix.Nature(PSI, Moves(), lambda psi: jnp.full(200, -jnp.inf)))
+        fit.full_likelihood(ix.Nature(PSI, Moves(), lambda psi: jnp.full(200, -jnp.inf)))
     with pytest.raises(TypeError, match="must be a function"):
         ix.Nature(PSI, dense(PSI))
     with pytest.raises(ValueError, match="`names` must name each of the 2"):
         ix.Nature(PSI, Moves(), names=["one"])
     penalised = ix.MCEIRL(objective="likelihood", l2=0.1).fit(fit.mdp, ix.LinearReward(FEATURES), demos)
     with pytest.raises(ValueError, match="without a penalty"):
-        ix.full_likelihood(penalised, ix.Nature(PSI, Moves()))
+        penalised.full_likelihood(ix.Nature(PSI, Moves()))

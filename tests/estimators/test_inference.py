@@ -10,7 +10,7 @@ from scipy.stats import chi2
 import irlax as ix
 from irlax.estimators.tabular import cross_validation
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.inference import Likelihood, Refits, compare_nested
+from irlax.estimators.tabular.inference import Likelihood, Refits
 from irlax.estimators.tabular.problem import Flattening
 
 TRUTH = np.array([0.8, -0.6])
@@ -126,12 +126,12 @@ def test_likelihood_ratio_of_nested_rewards():
     noise = np.random.default_rng(9).normal(size=(4, 3, 2))
     small = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), demos)
     large = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(np.concatenate([features, noise], -1)), demos)
-    ((statistic, restrictions, p),) = compare_nested(small, large).rows
+    ((statistic, restrictions, p),) = large.compare_nested(small).rows
     np.testing.assert_allclose(statistic, 2 * (large.log_likelihood - small.log_likelihood))
     assert restrictions == 2
     np.testing.assert_allclose(p, chi2.sf(statistic, 2))
     with pytest.raises(ValueError, match="nothing is restricted"):
-        compare_nested(large, small)
+        small.compare_nested(large)
 
 
 def test_restrictions_are_counted_on_what_is_identified():
@@ -142,9 +142,9 @@ def test_restrictions_are_counted_on_what_is_identified():
     small, large, spare = (
         estimator.fit(mdp, ix.LinearReward(np.concatenate(each, -1)[..., :4]), demos) for each in columns.values()
     )
-    ((statistic, restrictions, p),) = compare_nested(small, spare).rows
+    ((statistic, restrictions, p),) = spare.compare_nested(small).rows
     assert restrictions == 1
-    np.testing.assert_allclose([statistic, p], compare_nested(small, large).rows[0][::2], rtol=1e-5)
+    np.testing.assert_allclose([statistic, p], large.compare_nested(small).rows[0][::2], rtol=1e-5)
     np.testing.assert_allclose(p, chi2.sf(statistic, 1), rtol=1e-6)
     # AIC and BIC count the same three: the fourth column explains nothing.
     aic, bic = (float(row[1].replace("−", "-")) for row in spare.regression_table().tables[1].rows[1:3])
@@ -158,10 +158,10 @@ def test_the_test_of_nested_rewards_wants_maximum_likelihood_estimates_of_the_sa
     large = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(wide), demos)
     penalised = ix.MCEIRL(objective="likelihood", l2=1.0).fit(mdp, ix.LinearReward(features), demos)
     with pytest.raises(ValueError, match="penalty l2 = 1"):
-        compare_nested(penalised, large)
+        large.compare_nested(penalised)
     others = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), panel(seed=5)[2])
     with pytest.raises(ValueError, match="different demonstrations"):
-        compare_nested(others, large)
+        large.compare_nested(others)
 
 
 def test_a_resample_without_a_finite_estimate_is_nan():
@@ -244,19 +244,17 @@ def test_the_score_of_a_cross_validated_penalty_does_not_depend_on_the_scale_of_
     mdp, features, demos = panel(num=20)
     estimator = ix.MCEIRL(objective="likelihood", l2="cv")
 
-    def chosen(weights):
-        weighted = eqx.tree_at(lambda demos: demos.weights, demos, weights)
-        return [extra.value for extra in estimator.fit(mdp, ix.LinearReward(features), weighted).extras]
+    def chosen(demos):
+        found = estimator.fit(mdp, ix.LinearReward(features), demos).cross_validation
+        return [found.l2, found.log_likelihood]
 
-    once = chosen(np.ones(20))
-    np.testing.assert_allclose(once, chosen(10 * np.ones(20)), rtol=1e-6)
+    def weighing(weights):
+        return chosen(eqx.tree_at(lambda demos: demos.weights, demos, weights))
+
+    np.testing.assert_allclose(weighing(np.ones(20)), weighing(10 * np.ones(20)), rtol=1e-6)
     # Episodes without weight are in no fold.
     half = np.repeat([1.0, 0.0], 10)
-    np.testing.assert_allclose(
-        chosen(half),
-        [e.value for e in estimator.fit(mdp, ix.LinearReward(features), demos.select(np.arange(10))).extras],
-        rtol=1e-5,
-    )
+    np.testing.assert_allclose(weighing(half), chosen(demos.select(np.arange(10))), rtol=1e-5)
 
 
 def test_a_summary_of_a_likelihood_fit_has_standard_errors():

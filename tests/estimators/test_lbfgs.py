@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import rosen, rosen_der
 
 import irlax as ix
-from irlax.estimators.tabular import lbfgs
+from irlax.estimators.tabular.solvers import lbfgs_loop as lbfgs
 
 FEATURES = np.random.default_rng(0).normal(size=(12, 3))
 

@@ -305,7 +305,7 @@ def test_hessian_products_give_the_same_steps_as_the_matrix(monkeypatch):
     mdp, features = small_mdp(None, seed=14), random_features("sa", seed=14)
     expert = ix.soft_plan(mdp, features @ np.array([1.0, 2.0, -1.0]))
     dense = ix.MCEIRL(solver="newton").fit(mdp, ix.LinearReward(features), expert)
-    monkeypatch.setattr("irlax.estimators.tabular.solvers.DENSE_HESSIAN", 0)
+    monkeypatch.setattr("irlax.estimators.tabular.solvers.newton.DENSE_HESSIAN", 0)
     free = ix.MCEIRL(solver="newton").fit(mdp, ix.LinearReward(features), expert)
     assert free.converged
     np.testing.assert_allclose(free.reward.weights, dense.reward.weights, rtol=1e-6)
@@ -446,7 +446,7 @@ def test_cross_validation_prefers_a_penalty_when_data_are_few():
     elapsed = time.perf_counter() - began
     # Choosing the penalty is part of the call, and most of its time.
     assert 0.9 * elapsed < fit.seconds < elapsed
-    chosen = {extra.name: extra.value for extra in fit.extras}["l2 by cross-validation"]
+    chosen = fit.cross_validation.l2
     assert chosen >= 0.1
     assert "l2 by cross-validation" in str(fit.summary())
 

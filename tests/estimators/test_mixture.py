@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 import irlax as ix
-from irlax.report.mixture_report import _of_type, mixture_page
+from irlax.estimators.tabular.mixture_page import _of_type, mixture_page
 from tests.command_line import irlax
 from tests.problems import bus_like, wear_and_replacement
 

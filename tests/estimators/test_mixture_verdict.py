@@ -9,12 +9,14 @@ from scipy.special import log_softmax, logsumexp
 
 import irlax as ix
 from irlax.estimators.tabular.cross_validation import CANDIDATES, FOLDS
-from irlax.estimators.tabular.fitting import matched, posed
+from irlax.estimators.tabular.fit_by_minimising import pose
 from irlax.estimators.tabular.mixture_model import mixture_of
+from irlax.estimators.tabular.mixture_page import mixture_page
 from irlax.estimators.tabular.mixture_verdict import verdict
-from irlax.estimators.tabular.solvers import Minimum, Watch
+from irlax.estimators.tabular.pairing import pair_up
+from irlax.estimators.tabular.solvers import Solution
+from irlax.iteration import Session
 from irlax.precision import scope
-from irlax.report.mixture_report import mixture_page
 from tests.command_line import irlax
 from tests.problems import choosers, three_choices
 
@@ -53,14 +55,14 @@ def alike():
 @pytest.mark.parametrize("odds", [-9.0, -14.0, -24.0, -40.0])
 def test_a_type_that_nobody_is_of_is_one_too_many_however_small_its_share(fit, odds):
     with scope():
-        (bound,), (expert,) = matched(MDP, REWARD, DEMOS, None, "auto")
+        (bound,), (expert,) = pair_up(MDP, REWARD, DEMOS, None, "auto")
         mixture = mixture_of(bound, expert, np.arange(24), num_types=3)
-        one, _ = posed([mixture.likelihood], (bound,), (expert,), 0.0)
+        one, _ = pose([mixture.likelihood], (bound,), (expert,), 0.0)
         # Nobody takes the actions as evenly as the third type would.
         x = np.concatenate([fit.parameters.ravel(), [0.0, 0.0], [np.log(fit.shares[1] / fit.shares[0]), odds]])
         problem = mixture.posed(one)
-        found = Minimum(problem.evaluate(x), ix.Status.CONVERGED, [])
-        end = verdict(mixture, found, Watch(problem, 1e-7, ()), 24.0)
+        found = Solution(problem.evaluate(x), ix.Status.CONVERGED, [])
+        end = verdict(mixture, problem, found, Session(""), tol=1e-7, individuals=24.0)
     assert end.status is ix.Status.UNBOUNDED
     assert "Type 3" in end.reason and "24 individuals" in end.reason and "fewer types" in end.reason
 
@@ -118,9 +120,9 @@ def test_the_penalty_is_chosen_by_what_predicts_other_individuals(tmp_path):
     weights = np.tile([1.0, 2.0], 12)
     demos = ix.Demonstrations.from_arrays(*choosers(COUNTS), weights=weights)
     fit = fitted(demos, l2="cv", tol=1e-9)
-    best, score = (extra.value for extra in fit.extras)
-    assert dict(fit.settings)["l2"] == best and best in CANDIDATES
-    assert ix.load(fit.save(tmp_path / "run")).extras == fit.extras
+    best, score = fit.cross_validation.l2, fit.cross_validation.log_likelihood
+    assert fit.l2 == best and dict(fit.settings)["l2"] == best and best in CANDIDATES
+    assert ix.load(fit.save(tmp_path / "run")).cross_validation == fit.cross_validation
 
     fold, totals = np.random.default_rng(0).permutation(24) % FOLDS, []
     for l2 in (best, CANDIDATES[CANDIDATES.index(best) - 1], CANDIDATES[CANDIDATES.index(best) + 1]):
@@ -132,18 +134,3 @@ def test_the_penalty_is_chosen_by_what_predicts_other_individuals(tmp_path):
         totals.append(total / (12 * weights.sum()))
     np.testing.assert_allclose(score, totals[0], rtol=1e-6)
     assert totals[0] == max(totals)
-
-
-def test_a_mixture_of_the_first_format_is_read(fit, tmp_path):
-    run = fit.save(tmp_path / "run")
-    record = json.loads((run / "fit.json").read_text())
-    for name in ("reason", "held_out_log_likelihood", "extras"):
-        del record[name]
-    (run / "fit.json").write_text(json.dumps(record | {"format": "irlax-fit-mixture-1"}))
-    arrays = dict(np.load(run / "arrays.npz"))
-    arrays["weights"] *= 2
-    arrays["scores"] *= 2
-    np.savez(run / "arrays.npz", **arrays)
-    old = ix.load(run)
-    np.testing.assert_array_equal(old.scores, fit.scores)
-    assert old.held_out_log_likelihood is None

@@ -1,9 +1,13 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 
-from irlax.mdp import Dense, Deterministic, Successors
+import irlax as ix
+from irlax.mdp import AbstractDynamics, Dense, Deterministic, Links, Successors, Transitions
+from irlax.mdp.derived import reweighted
 from tests.problems import NATURES, STORES, A, S, T, as_mdp, assert_equal, random_policy, random_problem
 
 CASES = [(store, nature, masked) for store in STORES for nature in NATURES for masked in (False, True)]
@@ -112,7 +116,7 @@ def test_tilted_transitions_are_reweighted_and_impossible_ones_stay_impossible(s
     # exp overflows here, where the probability is 0.
     table[0, 0, 2] = 1e4
     with jax.enable_x64(True):
-        tilted = dynamics.tilt(dynamics.align(table))
+        tilted = reweighted(dynamics, dynamics.align(table))
     table[0, 0, 2] = 0
     assert_equal(tilted.to_dense(), problem.transitions * np.exp(table))
 
@@ -165,3 +169,53 @@ def test_operators_follow_a_policy_through_time():
             mass = dynamics.push(mass[:, None] * policy[t])
             chain = chain @ np.einsum("sa,sat->st", policy[t], problem.transitions)
         assert_equal(mass, problem.initial @ chain)
+
+
+class Ring(AbstractDynamics):
+    """States in a ring; action 0 stays, action 1 goes on, and with probability ¼ either does the other."""
+
+    size: int = eqx.field(static=True)
+
+    @property
+    def num_states(self):
+        return self.size
+
+    @property
+    def num_actions(self):
+        return 2
+
+    def backward(self, value):
+        stay, go = value, jnp.roll(value, -1)
+        return jnp.stack([0.75 * stay + 0.25 * go, 0.25 * stay + 0.75 * go])
+
+    def forward(self, mass):
+        return 0.75 * mass[0] + 0.25 * mass[1] + jnp.roll(0.25 * mass[0] + 0.75 * mass[1], 1)
+
+    def transitions(self):
+        here = jnp.arange(self.size)
+        links = Links(jnp.stack([here, (here + 1) % self.size])[:, None])
+        return Transitions(links, jnp.asarray([[0.75, 0.25], [0.25, 0.75]])[..., None])
+
+
+@pytest.mark.parametrize("horizon", [4, None])
+def test_five_members_make_dynamics_of_ones_own(horizon, tmp_path):
+    size, rng = 7, np.random.default_rng(7)
+    initial, reward = rng.dirichlet(np.ones(size)), rng.normal(size=(size, 2, size))
+    successors = np.broadcast_to((np.arange(size)[:, None, None] + np.arange(2)) % size, (size, 2, 2))
+    probs = np.broadcast_to([[0.75, 0.25], [0.25, 0.75]], successors.shape)
+    known = ix.MDP.from_successors(successors, probs, initial, discount=0.9, horizon=horizon)
+    own = ix.MDP(Ring(size), initial, discount=0.9, horizon=horizon)
+    for plan in (ix.soft_plan, ix.path_plan, ix.hard_plan):
+        plans = plan(own, reward), plan(known, reward)
+        np.testing.assert_allclose(plans[0].value, plans[1].value, atol=1e-8)
+        np.testing.assert_allclose(ix.occupancy(own, plans[0]), ix.occupancy(known, plans[1]), atol=1e-8)
+    for entropy in (ix.transition_entropy, ix.conditional_entropy):
+        np.testing.assert_allclose(entropy(own, plans[0]), entropy(known, plans[1]), atol=1e-8)
+    ix.rollout(own, plans[0], num=20, length=None if horizon else 9, key=jr.key(0)).check(known)
+    last, going_on = np.full(1000, size - 1), np.ones(1000, int)
+    after = own.dynamics.sample(last, going_on, (np.arange(1000) + 0.5) / 1000)
+    np.testing.assert_array_equal(np.bincount(after, minlength=size)[[size - 1, 0]], [250, 750])
+    np.testing.assert_allclose(own.dynamics.probability(last[:2], going_on[:2], np.array([0, 1])), [0.75, 0])
+    np.testing.assert_array_equal(own.absorbing, np.zeros(size, bool))
+    ix.save_mdp(tmp_path / "own.npz", own)
+    np.testing.assert_allclose(ix.load_mdp(tmp_path / "own.npz").dynamics.to_dense(), known.dynamics.to_dense())

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from irlax import MDP, envs, soft_plan
-from irlax.mdp import Dense, Deterministic, Successors
-from irlax.mdp.npz import load_mdp, load_mdp_file, save_mdp
+from irlax.mdp import Dense, Deterministic, Labels, Successors
+from irlax.mdp.npz import load_mdp, save_mdp
 from tests.demos.test_npz import Trap
 from tests.problems import STORES, as_mdp, random_problem, random_reward
 
@@ -30,19 +30,24 @@ def test_an_undiscounted_end_is_found_again(tmp_path):
     assert np.array_equal(load_mdp(tmp_path / "mdp.npz").terminal, mdp.terminal)
 
 
-def test_layout_and_names_come_back(tmp_path):
+def test_labels_come_back(tmp_path):
     grid = envs.Gridworld(("S.#", "..G"))
     names = [f"cell {row},{column}" for row, column in grid.cells]
-    save_mdp(
-        tmp_path / "mdp.npz", grid.mdp, layout=grid.layout, state_names=names, action_names=("up", "→", "down", "left")
-    )
-    file = load_mdp_file(tmp_path / "mdp.npz")
-    assert file.layout == grid.layout and file.state_names == tuple(names)
-    assert file.action_names == ("up", "→", "down", "left")
-    assert eqx.tree_equal(file.mdp, grid.mdp)
-    save_mdp(tmp_path / "bare.npz", grid.mdp)
-    bare = load_mdp_file(tmp_path / "bare.npz")
-    assert (bare.layout, bare.state_names, bare.action_names) == (None, None, None)
+    mdp = grid.mdp.labelled(states=names, actions=("up", "→", "down", "left"), state_unit="km", time_unit="hour")
+    save_mdp(tmp_path / "mdp.npz", mdp)
+    again = load_mdp(tmp_path / "mdp.npz")
+    assert again.labels == Labels(tuple(names), ("up", "→", "down", "left"), grid.layout, "km", None, "hour")
+    assert eqx.tree_equal(again, grid.mdp)
+    save_mdp(tmp_path / "bare.npz", envs.RandomMDP(3, 2).mdp)
+    assert load_mdp(tmp_path / "bare.npz").labels == Labels()
+
+
+def test_a_drawing_of_something_else_is_left_out_with_a_warning(tmp_path):
+    path = tmp_path / "mdp.npz"
+    np.savez(path, **VALID, layout=np.array(["...", ".#."]), action_names=np.array(["a", "b", "c"]))
+    with pytest.warns(UserWarning, match="draws 5 cells, but there are 2 states"):
+        mdp = load_mdp(path)
+    assert mdp.labels == Labels(actions=("a", "b", "c"))
 
 
 def test_a_handmade_file_needs_no_more_than_the_problem(tmp_path):
@@ -96,6 +101,7 @@ SPARSE = {"transitions": None, "successors": np.array([[[0, 1]] * 3] * 2), "prob
         ({"layout": np.array(["..", "."])}, "rows of equal length"),
         ({"layout": np.array(3)}, "`layout` must hold text"),
         ({"layout": np.array("..")}, "`layout` must have shape"),
+        ({"time_unit": np.array(["day", "week"])}, "`time_unit` must have shape"),
         ({"state_names": np.array(["a"])}, "`state_names` must have shape"),
         ({"action_names": np.array(["a", "b"])}, "`action_names` must have shape"),
         (SPARSE | {"probs": None}, "lists 2 successors for each state and action, but no `probs`"),
@@ -138,12 +144,6 @@ def test_what_cannot_be_saved_is_not(tmp_path, as_a_user):
         save_mdp(tmp_path / "mdp.json", mdp)
     with pytest.raises(TypeError, match="`mdp` must be an MDP"):
         save_mdp(tmp_path / "mdp.npz", np.zeros(3))
-    with pytest.raises(ValueError, match="rows of equal length"):
-        save_mdp(tmp_path / "mdp.npz", mdp, layout=["..", "."])
-    with pytest.raises(ValueError, match="`state_names` must have shape"):
-        save_mdp(tmp_path / "mdp.npz", mdp, state_names=["a"])
-    with pytest.raises(TypeError, match="`action_names` must hold text"):
-        save_mdp(tmp_path / "mdp.npz", mdp, action_names=[1, 2])
 
     def save_inside(discount):
         traced = MDP.from_dense(np.ones((1, 1, 1)), np.ones(1), discount=discount)

@@ -1,4 +1,4 @@
-"""The pattern of sparse dynamics in both directions, and arithmetic by rows, against NumPy."""
+"""The pattern of sparse dynamics in both directions, and unrolled arithmetic, against NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import scipy.special
 
 from irlax import MDP
 from irlax.mdp.links import Links
-from irlax.mdp.rows import LONG, UNROLL, by_row, joined, log_sum_exp, softmax, split, sum_rows
+from irlax.mdp.unrolled import LONG, UNROLL, joined, log_sum_exp, softmax, split, unrolled_map, unrolled_sum
 
 S = LONG + 8
 
@@ -23,7 +23,7 @@ def pattern(groups, width=3, goal=None):
 
 
 @pytest.mark.parametrize("goal", [None, 5])
-def test_collecting_is_the_transpose_of_looking_ahead(goal):
+def test_collecting_is_the_transpose_of_looking_up(goal):
     successors, present = pattern(2, goal=goal)
     links = Links.of(successors, present)
     rng = np.random.default_rng(1)
@@ -31,11 +31,11 @@ def test_collecting_is_the_transpose_of_looking_ahead(goal):
     expected = np.zeros(S)
     np.add.at(expected, successors, flow)
     with jax.enable_x64(True):
-        np.testing.assert_array_equal(links.ahead(jnp.asarray(value)), value[successors])
+        np.testing.assert_array_equal(links.next_values(jnp.asarray(value)), value[successors])
         np.testing.assert_allclose(links.collect(jnp.asarray(flow)), expected, atol=1e-12)
 
         def loss(value):
-            return (jnp.asarray(flow) * links.ahead(value) ** 3).sum()
+            return (jnp.asarray(flow) * links.next_values(value) ** 3).sum()
 
         gradient, curvature = jax.jit(jax.grad(loss)), jax.jit(jax.jvp, static_argnums=0)
         by_link = np.zeros(S)
@@ -99,6 +99,6 @@ def test_arithmetic_by_rows(length, size):
         np.testing.assert_allclose(total, scipy.special.logsumexp(rows, axis=0), rtol=1e-14)
         np.testing.assert_allclose(shares, scipy.special.softmax(rows, axis=0), rtol=1e-12)
         finite = jnp.asarray(rows[2:])
-        np.testing.assert_allclose(sum_rows(jnp.multiply, finite, finite), (rows[2:] ** 2).sum(axis=0), rtol=1e-13)
-        np.testing.assert_array_equal(by_row(lambda row: 2 * row, finite), 2 * rows[2:])
+        np.testing.assert_allclose(unrolled_sum(jnp.multiply, finite, finite), (rows[2:] ** 2).sum(axis=0), rtol=1e-13)
+        np.testing.assert_array_equal(unrolled_map(lambda row: 2 * row, finite), 2 * rows[2:])
         np.testing.assert_array_equal(joined(split(finite)), rows[2:])

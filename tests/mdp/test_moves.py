@@ -7,6 +7,7 @@ import pytest
 
 import irlax as ix
 from irlax.mdp import Moves, Successors
+from irlax.mdp.derived import reweighted, under_policy
 from irlax.mdp.npz import load_mdp, save_mdp
 from tests.planning.test_large import slippery
 
@@ -36,7 +37,7 @@ def test_both_directions_and_what_follows_from_them(pair):
         with jax.enable_x64(True):
             chain = np.einsum("sa,sat->st", policy, matrices)
             np.testing.assert_allclose(mdp.dynamics.matrix(jnp.asarray(policy.T)), chain, atol=1e-14)
-            alone = mdp.dynamics.under(jnp.asarray(policy.T))
+            alone = under_policy(mdp.dynamics, jnp.asarray(policy.T))
             np.testing.assert_allclose(alone.backward(jnp.asarray(value))[0], chain @ value, atol=1e-13)
             surprise = np.where(matrices > 0, -np.log(np.where(matrices > 0, matrices, 1)), 0)
             np.testing.assert_allclose(mdp.dynamics.entropy().T, (matrices * surprise).sum(axis=-1), atol=1e-13)
@@ -54,7 +55,7 @@ def test_values_of_transitions(pair):
             np.testing.assert_allclose(dynamics.mean(aligned).T, (matrices * table).sum(axis=-1), atol=1e-13)
             expected = np.log(tilted.sum(axis=-1))
             np.testing.assert_allclose(dynamics.log_mean_exp(aligned).T, expected, atol=1e-13)
-            tilt = dynamics.tilt(aligned - dynamics.over_next(dynamics.log_mean_exp(aligned)))
+            tilt = reweighted(dynamics, aligned - dynamics.for_all_next(dynamics.log_mean_exp(aligned)))
         np.testing.assert_allclose(tilt.to_dense(), tilted / tilted.sum(axis=-1, keepdims=True), atol=1e-14)
 
 

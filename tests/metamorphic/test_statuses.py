@@ -77,8 +77,8 @@ def test_nothing_is_presented_as_an_estimate_that_is_none(solver):
         "intervals": fit.confidence_intervals,
         "bootstrap": lambda: fit.bootstrap(num=3, key=jax.random.key(0)),
         "regression table": fit.regression_table,
-        "nested": lambda: ix.compare_nested(smaller, fit),
-        "demand curve": lambda: ix.demand_curve(fit, action=0, parameter=0, values=[1.0]),
+        "nested": lambda: fit.compare_nested(smaller),
+        "demand curve": lambda: fit.demand_curve(action=0, parameter=0, values=[1.0]),
     }
     answered = []
     for name, asked in refused.items():

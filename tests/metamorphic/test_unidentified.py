@@ -88,7 +88,7 @@ def test_information_criteria_count_what_is_identified(case, kind):
 def test_tests_of_nested_rewards_count_what_is_identified(kind):
     world = finite()
     smaller = fit_of(LIKELIHOOD, with_first_column_only(world))
-    tables = [ix.compare_nested(smaller, fit_of(LIKELIHOOD, w)) for w in (world, with_column(world, kind))]
+    tables = [fit_of(LIKELIHOOD, w).compare_nested(smaller) for w in (world, with_column(world, kind))]
     one, other = (table.rows[0] for table in tables)
     assert one[1:] == pytest.approx(other[1:], rel=1e-4)
 
@@ -99,7 +99,7 @@ def test_a_penalised_fit_is_not_tested_against_another():
     smaller = fit_of(LIKELIHOOD, with_first_column_only(world))
     penalised = ix.MCEIRL("likelihood", l2=0.1).fit(world.mdp, world.reward, world.demos)
     with pytest.raises(ValueError, match=r"penal|l2"):
-        ix.compare_nested(smaller, penalised)
+        penalised.compare_nested(smaller)
 
 
 @pytest.mark.parametrize("method", ["delta", "draws", "bootstrap"])
@@ -113,7 +113,7 @@ def test_demand_curves_do_not_see_what_is_not_identified(kind, method):
     if method != "delta":
         request["key"] = jax.random.key(0)
     world = endless()
-    one, other = (ix.demand_curve(fit_of(LIKELIHOOD, w), **request) for w in (world, with_column(world, kind)))
+    one, other = (fit_of(LIKELIHOOD, w).demand_curve(**request) for w in (world, with_column(world, kind)))
     np.testing.assert_allclose(one.rate, other.rate, atol=1e-5)
     # Draws of more parameters are other draws.
     close = {"delta": 1e-4, "draws": 0.05, "bootstrap": 1e-4}[method]
@@ -124,7 +124,7 @@ def test_a_demand_curve_in_what_is_not_identified_is_refused():
     """To set one of two equal columns is to leave the rate to where the other happens to be."""
     fit = fit_of(LIKELIHOOD, with_column(endless(), "duplicate"))
     with pytest.raises(ValueError, match="identif"):
-        ix.demand_curve(fit, action=0, parameter=0, values=[1.0])
+        fit.demand_curve(action=0, parameter=0, values=[1.0])
 
 
 def test_a_fit_does_not_depend_on_where_what_is_not_identified_starts():

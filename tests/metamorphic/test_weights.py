@@ -127,8 +127,7 @@ def _cross_validated(world):
     """The penalty that was chosen, and the held-out log likelihood a choice."""
     case = dataclasses.replace(BY_NAME["MCEIRL likelihood newton"], estimator=ix.MCEIRL("likelihood", l2="cv"))
     fit = fitted(case, world.mdp, world.reward, world.demos).fit
-    values = [extra.value for extra in fit.extras]
-    return values[0], values[1], theta(fit)
+    return fit.cross_validation.l2, fit.cross_validation.log_likelihood, theta(fit)
 
 
 def test_the_score_of_a_cross_validated_penalty_is_a_mean_over_choices_as_often_as_they_count():

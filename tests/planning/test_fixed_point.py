@@ -177,7 +177,7 @@ def roads():
 EDGES, PAY = roads()
 #: The action that takes each road: the how-manieth it is of those that leave its crossing.
 WAY = np.array([(EDGES[:i, 0] == before).sum() for i, (before, _) in enumerate(EDGES)])
-#: Added to the reward of every road, this makes circles pay as much as they cost.
+#: Added to the reward of every road, this makes cycles earn as much as they cost.
 CRITICAL = -np.log(oracles.spectral_radius(oracles.edge_matrix(EDGES, PAY, END + 1)))
 
 
@@ -227,9 +227,7 @@ def test_just_below_criticality_it_still_solves_and_admits_what_it_cannot_certif
 @pytest.mark.parametrize("margin", [1e-9, 1e-6, 1e-2, 1.0, 100.0])
 @pytest.mark.parametrize("model", [soft_plan, path_plan])
 def test_above_criticality_the_error_says_that_there_is_no_value_and_why(model, margin):
-    message = (
-        "The soft fixed point does not exist: at discount = 1 the reward and the entropy of going round in circles"
-    )
+    message = "The soft fixed point does not exist: at discount = 1 the reward and the entropy of some cycle"
     with pytest.raises(ValueError, match=re.escape(message)):
         model(ROADS, reward_of(PAY + CRITICAL + margin))
 
@@ -243,13 +241,13 @@ def test_inside_jit_a_value_that_does_not_exist_is_infinite(margin):
 
 @pytest.mark.parametrize("factor", [10, 30, 100])
 def test_costly_roads_have_values_too(factor):
-    """However much a circle costs, the way to the end stays finite: only rewards can be too high."""
+    """However much a cycle costs, the way to the end stays finite: only rewards can be too high."""
     plan = soft_plan(ROADS, reward_of(factor * PAY))
     np.testing.assert_allclose(plan.value, road_values(factor * PAY), rtol=1e-9)
 
 
 def test_undiscounted_hard_values_are_shortest_ways():
-    """Not every greedy policy ends: the one for V = 0 goes round in circles."""
+    """Not every greedy policy ends: the one for V = 0 stays in a cycle."""
     graph = sp.csr_array((-PAY, (EDGES[:, 1], EDGES[:, 0])), shape=(END + 1, END + 1))
     plan = hard_plan(ROADS, reward_of(PAY))
     assert_equal(plan.value, -dijkstra(graph, indices=END))
@@ -317,7 +315,7 @@ def test_undiscounted_path_values_solve_a_linear_system_too(margin):
 
 @pytest.mark.parametrize("margin", [1e-6, 1e-2])
 def test_path_model_diverges_where_the_causal_one_does_not(margin):
-    """It believes that it can have the wind blow as it likes, so circles pay for it earlier."""
+    """It believes that it can have the wind blow as it likes, so cycles stop losing earlier for it."""
     problem = walk()
     _, critical = path_criticality(problem)
     reward = np.append(np.full(4, critical + margin), 0)

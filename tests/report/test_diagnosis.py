@@ -7,21 +7,20 @@ import numpy as np
 import pytest
 
 import irlax as ix
-from irlax.mdp.npz import load_mdp_file
 from irlax.report.diagnosis import diagnose, diagnosis_page, hidden_part
 from tests.command_line import irlax
 
 
-def saved(tmp_path, env, **options):
+def saved(tmp_path, mdp):
     path = tmp_path / "mdp.npz"
-    ix.save_mdp(path, env.mdp, **options)
+    ix.save_mdp(path, mdp)
     return path
 
 
 def test_a_checkerboard_is_told_and_drawn(tmp_path):
     env = ix.envs.Gridworld(["....", ".#..", "...."], bump="unavailable")
-    path = saved(tmp_path, env, layout=env.layout)
-    found = diagnose(load_mdp_file(path), ix.TabularReward("s"))
+    path = saved(tmp_path, env.mdp)
+    found = diagnose(ix.load_mdp(path), ix.TabularReward("s"))
     summary = found.summary()
     assert dict(summary.tables[0].rows)["linked components"] == 2
     assert dict(summary.tables[0].rows)["decomposable"] is False
@@ -33,15 +32,15 @@ def test_a_checkerboard_is_told_and_drawn(tmp_path):
 
 def test_small_problems_without_a_grid_have_a_link_graph_with_escaped_names(tmp_path):
     env = ix.envs.TwoStateCycle(self_loops=True)
-    path = saved(tmp_path, env, state_names=["<b>A</b>", "$B$"])
-    page = diagnosis_page(diagnose(load_mdp_file(path), ix.TabularReward("s"))).render()
+    path = saved(tmp_path, env.mdp.labelled(states=["<b>A</b>", "$B$"]))
+    page = diagnosis_page(diagnose(ix.load_mdp(path), ix.TabularReward("s"))).render()
     assert "1-step linked" in page
     assert "<b>A</b>" not in page
 
 
 def test_the_command_prints_and_writes(tmp_path):
     env = ix.envs.TwoStateCycle(self_loops=True)
-    path = saved(tmp_path, env)
+    path = saved(tmp_path, env.mdp)
     ended = irlax("diagnose", path, "--out", tmp_path / "page.html")
     assert ended.code == 0
     assert "decomposable" in ended.out and "Kim et al. 2021" in ended.out
@@ -69,7 +68,7 @@ def test_a_report_on_a_grid_draws_the_hidden_part_and_the_errors(tmp_path, objec
     env = ix.envs.Gridworld(["S..", ".#G"], stay=True, horizon=8)
     demos = ix.rollout(env.mdp, ix.soft_plan(env.mdp, env.reward), num=100, key=jax.random.key(0))
     fit = ix.MCEIRL(objective=objective, l2=0.01).fit(env.mdp, ix.TabularReward("s"), demos)
-    fit.save(tmp_path / "run", layout=env.layout)
+    fit.save(tmp_path / "run")
     ended = irlax("report", tmp_path / "run")
     assert ended.code == 0
     page = (tmp_path / "run" / "report.html").read_text()

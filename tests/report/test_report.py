@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from irlax import MCEIRL, MDP, LinearReward, MaxEntIRL, Status, TabularReward
+from irlax import MCEIRL, MDP, LinearReward, MaxEntIRL, Status, TabularReward, load
 from irlax.envs import Gridworld, RiskyPath
-from irlax.estimators.tabular.storage import load_run, save_fit
-from irlax.mdp.npz import MDPFile
+from irlax.estimators.tabular.components import PolicyMixture, Posterior
+from irlax.estimators.tabular.scene import Scene
+from irlax.iteration import History
 from irlax.report import plots
-from irlax.report.fit_report import fit_page
-from irlax.report.scene import Grid, Scene
+from irlax.report.grid import Grid
 from irlax.tables import show
 from tests.fits import REWARDS, A, S, T, made, random_mdp
 
@@ -50,10 +50,10 @@ class Elements(HTMLParser):
         self.text.append(data)
 
 
-def page_of(tmp_path, fit, **names):
+def page_of(tmp_path, fit, **labels):
     """The page on a fit that was saved and loaded, checked for what every page promises."""
-    run = load_run(save_fit(fit, tmp_path / "run", **names))
-    text = fit_page(run).render()
+    experts = tuple(dataclasses.replace(expert, mdp=expert.mdp.labelled(**labels)) for expert in fit.experts)
+    text = load(dataclasses.replace(fit, experts=experts).save(tmp_path / "run")).page().render()
     elements = Elements(text)
     assert not {"script", "iframe", "object", "embed", "img", "form", "base"} & set(elements.tags)
     assert not [name for name, _ in elements.attributes if name.startswith("on")]
@@ -72,9 +72,9 @@ def grid_problem(**options):
 @pytest.mark.parametrize(("over", "horizon"), [("s", T), ("s", None), ("sas", T)])
 def test_grids_are_drawn_as_grids(tmp_path, over, horizon):
     grid = grid_problem(horizon=horizon)
-    elements = page_of(tmp_path, made(TabularReward(over), mdp=grid.mdp), layout=grid.layout)
+    elements = page_of(tmp_path, made(TabularReward(over), mdp=grid.mdp))
     text = " ".join(elements.text)
-    for heading in ("Reward", "Policy", "Where expert and model go", "Convergence", "How it was made"):
+    for heading in ("Reward", "Policy", "Where expert and model go", "Convergence", "Convergence"):
         assert heading in text
     assert "arrow" in text and "each cell" in text
 
@@ -82,31 +82,27 @@ def test_grids_are_drawn_as_grids(tmp_path, over, horizon):
 @pytest.mark.parametrize(("kind", "horizon"), [("linear s", None), ("tabular sa", T), ("shaped", T), ("neural s", T)])
 def test_other_problems_are_drawn_as_charts(tmp_path, kind, horizon):
     fit = made(REWARDS[kind](), mdp=random_mdp(horizon=horizon, masked=True), demonstrator="occupancy")
-    text = " ".join(page_of(tmp_path, fit, state_names=list("abcd"), action_names=["x", "y"]).text)
+    text = " ".join(page_of(tmp_path, fit, states=list("abcd"), actions=["x", "y"]).text)
     assert "each state" in text and "arrow" not in text
 
 
 def test_text_from_the_data_is_escaped(tmp_path):
     names = [EVIL, "$\\frac{1}$ & {{7*7}}\n\x00\u202e漢"]
     reward = LinearReward(np.eye(S)[:, :2], [1.0, -1.0], names=names)
-    fit = dataclasses.replace(made(reward), settings=((EVIL, EVIL),), method=EVIL)
-    elements = page_of(tmp_path, fit, state_names=[*names, "$$", "<!-- --> ]]>"], action_names=['" onload="x', EVIL])
+    elements = page_of(tmp_path, made(reward), states=[*names, "$$", "<!-- --> ]]>"], actions=['" onload="x', EVIL])
     assert EVIL in "".join(elements.text)
 
 
 def test_a_layout_may_hold_anything(tmp_path):
     fit = made(TabularReward("s"))
-    elements = page_of(tmp_path, fit, layout=["<$", "&\u202e"], action_names=["up", "down"])
+    elements = page_of(tmp_path, fit, layout=["<$", "&\u202e"], actions=["up", "down"])
     assert "arrow" in " ".join(elements.text)
-    page_of(tmp_path, fit, layout=["...#"])
-    page_of(tmp_path, fit, layout=[""])
 
 
-def test_a_layout_of_another_size_is_not_drawn():
+def test_the_cells_of_a_layout_are_the_states():
     mdp = random_mdp()
-    assert Grid.of(MDPFile(mdp, layout=("..", ".#"))) is None
-    assert Grid.of(MDPFile(mdp)) is None
-    grid = Grid.of(MDPFile(mdp, layout=("..#", "..#")))
+    assert Grid.of(mdp) is None
+    grid = Grid.of(mdp.labelled(layout=("..#", "..#")))
     assert grid is not None and grid.shape == (2, 3)
     picture = grid.picture(np.arange(4.0))
     np.testing.assert_array_equal(picture, [[0, 1, np.nan], [2, 3, np.nan]])
@@ -114,7 +110,7 @@ def test_a_layout_of_another_size_is_not_drawn():
 
 def test_occupancies_are_those_of_expert_and_model():
     fit = made(TabularReward("sa"))
-    scene = Scene.of(fit, MDPFile(fit.mdp), 0)
+    scene = Scene.of(fit, 0)
     assert scene.whole
     mass = sum(0.9**t for t in range(T))
     np.testing.assert_allclose([scene.model.sum(), scene.expert.sum()], mass)
@@ -140,10 +136,20 @@ def test_episodes_that_are_not_whole_are_compared_by_shares(tmp_path):
     )
     expert = dataclasses.replace(fit.experts[0], demos=short)
     fit = dataclasses.replace(fit, experts=(expert,), feature_gap=None)
-    scene = Scene.of(fit, MDPFile(fit.mdp), 0)
+    scene = Scene.of(fit, 0)
     assert not scene.whole
     np.testing.assert_allclose([scene.model.sum(), scene.expert.sum()], 1)
     assert "not whole" in " ".join(page_of(tmp_path, fit).text)
+
+
+def test_names_are_shown_with_their_units(tmp_path):
+    fit = made(REWARDS["tabular sa"]())
+    labels = {"states": ["0", "5", "10", "15"], "actions": ["wait", "go"], "state_unit": "miles"}
+    experts = (dataclasses.replace(fit.experts[0], mdp=fit.mdp.labelled(**labels)),)
+    scene = Scene.of(dataclasses.replace(fit, experts=experts), 0)
+    assert scene.state_names == ["0 miles", "5 miles", "10 miles", "15 miles"]
+    assert scene.action_names == ["wait", "go"]
+    assert Scene.of(fit, 0).state_names == ["s0", "s1", "s2", "s3"]
 
 
 def test_large_problems_show_the_states_that_matter(tmp_path):
@@ -151,7 +157,7 @@ def test_large_problems_show_the_states_that_matter(tmp_path):
     successors = np.stack([np.arange(num), (np.arange(num) + 1) % num], axis=1)[..., None]
     mdp = MDP.from_successors(successors, np.ones(successors.shape), np.eye(num)[150], discount=0.9, horizon=5)
     fit = made(TabularReward("s"), mdp=mdp)
-    scene = Scene.of(fit, MDPFile(mdp), 0)
+    scene = Scene.of(fit, 0)
     assert {150, 151, 152} <= set(scene.shown) and len(scene.shown) == 30
     text = " ".join(page_of(tmp_path, fit).text)
     assert "170 are not" in text and "r(199)" not in text
@@ -159,7 +165,7 @@ def test_large_problems_show_the_states_that_matter(tmp_path):
 
 def test_large_grids_have_colours_for_arrows(tmp_path):
     grid = Gridworld(["." * 61], horizon=2)
-    text = " ".join(page_of(tmp_path, made(TabularReward("s"), mdp=grid.mdp), layout=grid.layout).text)
+    text = " ".join(page_of(tmp_path, made(TabularReward("s"), mdp=grid.mdp)).text)
     assert "likeliest action of each cell" in text
 
 
@@ -181,19 +187,19 @@ def test_a_fit_without_success_says_so_at_the_top(tmp_path, status):
 
 def test_posterior_draws_and_mixtures_are_shown(tmp_path):
     draws = np.random.default_rng(0).normal(size=(40, 2))
-    fit = dataclasses.replace(made(REWARDS["linear s"]()), samples=draws, given_policy=np.full((T, S, A), 0.5))
+    posterior = Posterior(draws, 1.0, 40.0, 0, np.zeros(2, np.uint32))
+    fit = dataclasses.replace(made(REWARDS["linear s"]()), posterior=posterior)
     text = " ".join(page_of(tmp_path, fit).text)
     assert "Posterior" in text and "97.5%" in text and "Sampling" in text
-    apprentice = dataclasses.replace(made(TabularReward("s")), method="ApprenticeshipIRL")
+    mixture = PolicyMixture(np.full((T, S, A), 0.5), 0.1, 0.05, 3, 2)
+    apprentice = dataclasses.replace(made(TabularReward("s")), mixture=mixture)
     assert "mixture" in " ".join(page_of(tmp_path, apprentice).text)
 
 
 def test_extreme_numbers_can_be_drawn(tmp_path):
     huge = TabularReward("s", np.array([1e300, -1e300, 0.0, 1e-300]))
     fit = dataclasses.replace(made(TabularReward("s")), rewards=(huge,))
-    history = dataclasses.replace(
-        fit.history, loss=np.array([np.inf, 1e308, -1e308]), gradient=np.array([np.nan, 0, 1e-320])
-    )
+    history = History({"loss": np.array([np.inf, 1e308, -1e308]), "gradient": np.array([np.nan, 0, 1e-320])})
     page_of(tmp_path, dataclasses.replace(fit, history=history))
 
 
@@ -206,7 +212,7 @@ def test_riskypath_shows_what_either_model_makes_of_goal_and_hazard(tmp_path):
         fit = estimator().fit(env.mdp, reward, policy)
         goal, hazard = fit.reward.weights
         assert np.isclose(goal, hazard) if alike else goal > 0 > hazard
-        elements = page_of(tmp_path, fit, state_names=env.state_names, action_names=env.action_names)
+        elements = page_of(tmp_path, fit)
         cells = [text.strip() for text in elements.text]
         for name, weight in (("goal", goal), ("hazard", hazard)):
             assert cells[cells.index(name) + 1] == show(float(weight))
@@ -231,5 +237,5 @@ def test_scales_begin_at_zero_or_lie_about_it(values, expected):
 
 
 def test_pages_are_the_same_from_run_to_run(tmp_path):
-    run = load_run(save_fit(made(TabularReward("s")), tmp_path / "run"))
-    assert fit_page(run).render() == fit_page(run).render()
+    fit = load(made(TabularReward("s")).save(tmp_path / "run"))
+    assert fit.page().render() == fit.page().render()

@@ -9,9 +9,11 @@ import pytest
 from irlax import Status
 from irlax.demos.demonstrations import from_rows
 from irlax.envs import Box, Discrete
-from irlax.estimators.sampled import ObservedReward, SampledFit
-from irlax.report.sampled_report import mean_reward, rewards_along, sampled_page
-from irlax.rl.networks import Normaliser, policy_for
+from irlax.estimators.sampled import SampledFit
+from irlax.estimators.sampled.page import mean_reward, rewards_along, sampled_page
+from irlax.networks import Normaliser
+from irlax.rewards import RewardNet
+from irlax.rl.policies import init_policy
 from tests.report.test_report import EVIL, Elements
 
 N, T = 3, 5
@@ -33,13 +35,13 @@ def made(size=2, actions=None, over="s", *, learned=True, **changes):
         rewards=rng.normal(size=N * T),
     )
     shape = {"width": 4, "depth": 1}
-    reward = ObservedReward(Normaliser.of(size), actions, over=over, **shape, key=jr.key(1))
+    reward = RewardNet(over, **shape).init(Normaliser.init(size), actions, key=jr.key(1))
     history = {name: rng.normal(size=6) for name in ("return", "gap", "log_likelihood", "effective_share", "entropy")}
     fit = SampledFit(
         method="AIRL",
         settings=(("over", over), ("rounds", 6)),
         learned=reward if learned else None,
-        policy=policy_for(actions, size, **shape, activation="tanh", key=jr.key(2)),
+        policy=init_policy(actions, size, **shape, activation="tanh", key=jr.key(2)),
         status=Status.TRAINED,
         history={"steps": np.arange(1.0, 7), **history},
         log_likelihood=-3.0,

@@ -11,7 +11,7 @@ from tests.envs.policies import Uniform
 @pytest.mark.parametrize("name", ["cartpole", "pendulum", "mountain-car", "acrobot", "point-maze", "gridworld"])
 def test_an_episode_is_drawn_at_a_few_times(name, tmp_path):
     env = make(name, horizon=5)
-    demos = collect(env, Uniform(env.actions), 2, jr.key(0))
+    demos = collect(env, Uniform(env.actions), 2, key=jr.key(0))
     figure = strip(env, demos, episode=1, frames=3)
     assert [ax.get_title() for ax in figure.axes] == ["t = 0", "t = 2", "t = 4"]
     assert all(ax.lines for ax in figure.axes)
@@ -23,14 +23,14 @@ def test_an_episode_is_drawn_at_a_few_times(name, tmp_path):
 
 def test_the_absorbing_state_is_written():
     env = Absorbing(CartPole(horizon=60))
-    demos = collect(env, Uniform(env.actions), 1, jr.key(0))
+    demos = collect(env, Uniform(env.actions), 1, key=jr.key(0))
     last = strip(env, demos, frames=2).axes[-1]
     assert [text.get_text() for text in last.texts] == ["ended"]
 
 
 def test_what_cannot_be_drawn_is_refused():
     env = make("risky-path", horizon=5)
-    demos = collect(env, Uniform(env.actions), 1, jr.key(0))
+    demos = collect(env, Uniform(env.actions), 1, key=jr.key(0))
     with pytest.raises(ValueError, match="only gridworlds can be drawn"):
         strip(env, demos)
     with pytest.raises(ValueError, match=r"`episodes` must lie in 0\.\.0"):

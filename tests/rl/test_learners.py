@@ -9,6 +9,7 @@ import pytest
 
 import irlax as ix
 from irlax.rl import PPO, SAC
+from irlax.rl.ppo import generalised_advantage
 from tests.probes import NormalBandit, Probe, Table
 
 SMALL_PPO = PPO(
@@ -101,7 +102,7 @@ def test_a_reward_is_an_argument_and_its_parameters_compile_nothing():
         traced.append(1)
         return SMALL_SAC.step(env, state, reward)
 
-    state = eqx.filter_jit(SMALL_SAC.init)(env, jr.key(0))
+    state = eqx.filter_jit(SMALL_SAC.init)(env, key=jr.key(0))
     for _ in range(120):
         state, _ = step(state, Pays(jnp.asarray(-2.0)))
     assert np.exp(state.policy.log_probs(jnp.array([1.0])))[1] < 0.2
@@ -121,6 +122,26 @@ def test_seeds_train_side_by_side_as_they_would_alone():
     for one, other in zip(jax.tree.leaves(together.policy), jax.tree.leaves(alone.policy), strict=True):
         np.testing.assert_allclose(one[5], other, atol=1e-4)
     assert not np.allclose(together.policy.network.weights[0][0], together.policy.network.weights[0][1])
+
+
+def test_advantages_are_the_sums_written_out():
+    rng = np.random.default_rng(0)
+    reward, value, after = rng.normal(size=(3, 6, 2)).astype(np.float32)
+    ends = rng.integers(4, size=(6, 2))
+    terminated, truncated, discount, gae = ends == 0, ends == 1, 0.9, 0.8
+    found = generalised_advantage(
+        *map(jnp.asarray, (reward, value, after, terminated, truncated)), discount=discount, gae=gae
+    )
+    for n in range(2):
+        for t in range(6):
+            total, weight = 0.0, 1.0
+            for k in range(t, 6):
+                ahead = 0.0 if terminated[k, n] else discount * after[k, n]
+                total += weight * (reward[k, n] + ahead - value[k, n])
+                weight *= discount * gae
+                if terminated[k, n] or truncated[k, n]:
+                    break
+            assert np.isclose(found[t, n], total, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from irlax.envs.environment import Box
+from irlax.envs.experience import collect_steps, init_runner
 from irlax.rl import PPO
 from irlax.rl.learner import flat
-from irlax.rl.rollout import begin, collect
 from irlax.rl.squashing import Gaussian, log_density_at, log_density_of, squash
+from irlax.spaces import Box
 from tests.probes import NormalBandit
 
 BOXES = [(-1.0, 1.0), (-4.0, 6.0), (0.0, 0.5)]
@@ -122,11 +122,11 @@ def test_ppo_reports_the_entropy_of_a_policy_at_the_edge(mean):
     """Of which the actions, all of them the edge itself, tell nothing."""
     env, key = NormalBandit(), jr.key(1)
     ppo = PPO(num_envs=512, length=4, epochs=1, minibatches=1, width=4, depth=1, explore=0.0)
-    agent = ppo.begin(1, env.actions, key=jr.key(0))
+    agent = ppo.init_agent(1, env.actions, key=jr.key(0))
     biases = jnp.array([mean, 0.0], jnp.float32)
     agent = eqx.tree_at(lambda agent: agent.policy.network.biases[-1], agent, biases)
-    runners = jax.vmap(lambda key: begin(env, 0.0, key))(jr.split(key, 512))
-    _, batch, _ = collect(env, agent.policy, runners, length=4, key=key)
+    runners = jax.vmap(lambda key: init_runner(env, 0.0, key=key))(jr.split(key, 512))
+    _, batch, _ = collect_steps(env, agent.policy, runners, length=4, key=key)
     _, metrics = eqx.filter_jit(ppo.learn)(agent, batch, None, rate=1.0, key=key)
     # Four standard errors of 2,048 draws of 2|u|, whose spread is 2, and of the normal's own, about 1.
     np.testing.assert_allclose(metrics["entropy"], entropy(mean, 1.0, (-4.0, 6.0)), atol=4 * 2.5 / np.sqrt(2048))

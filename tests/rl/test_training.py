@@ -11,7 +11,7 @@ import pytest
 
 from irlax.envs import make
 from irlax.rl import load_policy, save_policy
-from irlax.rl.networks import policy_for
+from irlax.rl.policies import init_policy
 from irlax.rl.policy_file import read_policy
 from tests.probes import HostBandit, NormalBandit, Probe
 from tests.rl.test_learners import LEARNERS, SMALL_PPO, on_both
@@ -44,11 +44,11 @@ def lines(folder):
 @on_both
 def test_a_killed_run_ends_bit_for_bit_as_one_that_was_not(name, tmp_path):
     learner = LEARNERS[name][0]
-    steps = learner.warmup_steps + 10 * learner.steps_a_round
+    steps = learner.warmup_steps + 10 * learner.steps_per_round
     arguments = {"key": jr.key(7), "steps": steps, "checkpoint_every": 0.0}
     whole = learner.train(ENV, out=tmp_path / "whole", **arguments)
     with pytest.raises(KilledError):
-        learner.train(ENV, out=tmp_path / "cut", callback=killer(steps - 5 * learner.steps_a_round), **arguments)
+        learner.train(ENV, out=tmp_path / "cut", callback=killer(steps - 5 * learner.steps_per_round), **arguments)
     # As if the kill had come between the log and the checkpoint.
     with (tmp_path / "cut" / "log.jsonl").open("a") as file:
         file.write('{"steps": 1}\n{"ste')
@@ -86,7 +86,7 @@ def test_a_policy_on_disk_is_the_policy(tmp_path):
     seen, action = jnp.array([1.0]), jnp.asarray(1)
     assert loaded.log_prob(seen, action) == trained.policy.log_prob(seen, action)
     assert about["learner"] == "PPO" and about["environment"] == "Probe"
-    box = policy_for(NormalBandit().actions, 1, width=4, depth=2, activation="relu", key=jr.key(0))
+    box = init_policy(NormalBandit().actions, 1, width=4, depth=2, activation="relu", key=jr.key(0))
     save_policy(tmp_path / "box.eqx", box)
     again = load_policy(tmp_path / "box.eqx")
     assert again.log_prob(seen, jnp.array([0.5])) == box.log_prob(seen, jnp.array([0.5]))
@@ -107,7 +107,7 @@ def test_a_policy_on_disk_is_the_policy(tmp_path):
 )
 def test_a_damaged_policy_is_a_value_error(tmp_path, damage, message):
     path = tmp_path / "policy.eqx"
-    save_policy(path, policy_for(ENV.actions, 1, width=4, depth=1, activation="tanh", key=jr.key(0)))
+    save_policy(path, init_policy(ENV.actions, 1, width=4, depth=1, activation="tanh", key=jr.key(0)))
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises((ValueError, TypeError), match=message):
         load_policy(path)
@@ -116,7 +116,7 @@ def test_a_damaged_policy_is_a_value_error(tmp_path, damage, message):
 @pytest.mark.parametrize("name", ["PPO"])
 def test_the_host_steps_and_jax_learns(name, tmp_path):
     learner = LEARNERS[name][0]
-    steps = learner.warmup_steps + (40 if name == "PPO" else 100) * learner.steps_a_round
+    steps = learner.warmup_steps + (40 if name == "PPO" else 100) * learner.steps_per_round
     result = learner.train(HostBandit(16), key=jr.key(0), steps=steps, out=tmp_path / "run")
     # Two actions, worth 0 and 2: the softmax of the difference, and five steps of it.
     share = 1 / (1 + np.exp(-2))
@@ -129,7 +129,7 @@ def test_the_host_steps_and_jax_learns(name, tmp_path):
 
 
 def test_the_host_goes_on_from_a_checkpoint_and_loses_nothing_to_a_bad_observation(tmp_path):
-    arguments = {"key": jr.key(0), "steps": 20 * SMALL_PPO.steps_a_round, "out": tmp_path, "checkpoint_every": 0.0}
+    arguments = {"key": jr.key(0), "steps": 20 * SMALL_PPO.steps_per_round, "out": tmp_path, "checkpoint_every": 0.0}
     with pytest.raises(ValueError, match="NaN or infinite"):
         SMALL_PPO.train(HostBandit(16, poison_at=10 * SMALL_PPO.length + 3), **arguments)
     assert len(lines(tmp_path)) == 10
@@ -156,7 +156,7 @@ def test_tensorboard_is_behind_an_extra(tmp_path):
 def test_an_environment_of_gymnasiums_own_is_learned_on():
     """A policy that has learned nothing is uniform to 1%; a few rounds teach it to follow the pole."""
     env = make("gymnasium:CartPole-v1", num_envs=SMALL_PPO.num_envs)
-    result = SMALL_PPO.train(env, key=jr.key(0), steps=6 * SMALL_PPO.steps_a_round)
+    result = SMALL_PPO.train(env, key=jr.key(0), steps=6 * SMALL_PPO.steps_per_round)
     env.close()
     assert np.nanmin(result.returns) >= 8 and np.nanmax(result.returns) <= 500
     leaning = jnp.array([0.0, 0.0, 0.1, 0.5])

@@ -1,4 +1,4 @@
-"""What the data cannot tell: shaping, linked states, identifiability, distances between rewards."""
+"""What data identify of a reward: shaping, linked states, identifiability, distances, standard errors."""
 
 from irlax.analysis.distances import epic_distance, epic_distance_of_samples, regret, starc_distance
 from irlax.analysis.identifiability import Identification, identify

@@ -1,4 +1,4 @@
-"""How far apart two rewards are, in what they want rather than in what they pay."""
+"""Distances between rewards that do not change with shaping and scale, and the regret of acting by one of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +55,7 @@ def starc_distance(mdp: MDP, first: Any, second: Any) -> Float[Array, ""]:
     r"""STARC: half the L2 distance between rewards made canonical for these dynamics and normalised.
 
     Canonical is $r(s,a,s') - V^\pi(s) + \gamma V^\pi(s')$ with V the value of the uniform policy (value-adjusted
-    levelling), taken in expectation over s'. Unlike EPIC it knows the dynamics. Skalse et al. (2024).
+    levelling), taken in expectation over s'. Unlike EPIC it depends on the dynamics. Skalse et al. (2024).
     """
     one, two = (_levelled(mdp, reward) for reward in (first, second))
     norms = [jnp.linalg.norm(levelled) for levelled in (one, two)]
@@ -68,7 +68,7 @@ def _levelled(mdp: MDP, reward: Any) -> Float[Array, "A S"]:
         raise ValueError(
             "STARC is defined for discounted problems with an infinite horizon: `mdp.replace(horizon=None)`."
         )
-    expected = mdp.dynamics.mean(mdp.dynamics.align(by_transition(mdp, reward)))
+    expected = mdp.dynamics.mean(mdp.align(by_transition(mdp, reward)))
     available = jnp.asarray(mdp.available).T
     uniform = available / available.sum(axis=0)
     value = Chain(uniform, mdp.dynamics, mdp.discount).solve_values((uniform * expected).sum(axis=0))
@@ -78,7 +78,7 @@ def _levelled(mdp: MDP, reward: Any) -> Float[Array, "A S"]:
 def regret(mdp: MDP, reward: Any, true_reward: Any, *, soft: bool = False) -> float:
     """What is lost in true expected return by following `reward`'s policy instead of the best one.
 
-    `mdp` may be another one than the reward was learned in: that is the test of transfer. With `soft` the
+    `mdp` may be another one than the reward was learned in: that tests transfer. With `soft` the
     reward's soft-optimal policy acts, else its optimal one.
     """
     acting = soft_plan(mdp, reward) if soft else hard_plan(mdp, reward)
@@ -123,8 +123,8 @@ def _canonical_of_samples(
         return np.asarray(reward(repeated, drawn, reached), float).reshape(len(origin), num).mean(axis=1)
 
     before, taken, after = transitions
-    paid = np.asarray(reward(before, taken, after), float)
-    return paid + discount * mean_from(after) - mean_from(before) - discount * mean_from(states).mean()
+    plain = np.asarray(reward(before, taken, after), float)
+    return plain + discount * mean_from(after) - mean_from(before) - discount * mean_from(states).mean()
 
 
 def _coverage(mdp: MDP, transitions: Any) -> Float[Array, "S A S"]:

@@ -1,14 +1,15 @@
 r"""Which directions of the reward's parameters a policy cannot reveal.
 
-Two rewards have the same soft policy if and only if their difference δ is a potential shaping *as seen through
-the dynamics*: E[δ(s,a,S')] = f(s) − γE[f(S')] for some f (f_t with f_T = 0 over a finite horizon). The
+Two rewards have the same soft policy if and only if their difference δ is a potential shaping *in expectation
+under the dynamics*: E[δ(s,a,S')] = f(s) − γE[f(S')] for some f (f_t with f_T = 0 over a finite horizon). The
 derivative of log π in the parameters has exactly these δ as its null space, at any reward, so for rewards that
 are linear in their parameters the answer found here is exact and global; for networks it is local.
 
-Three kinds of direction are told apart: those that change no expected reward at all (collinear features, a
+Three kinds of direction are distinguished: those that change no expected reward at all (collinear features, a
 dependence on s' that averages out, spare weights of a network), the constant reward, and other potentials.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ from irlax.user_warnings import warn_user
 RANK_TOLERANCE = 1e-9
 #: With more parameters than this the map is never stored.
 LARGE = 2500
-#: And then as many null directions are looked for.
+#: And then at most so many null directions are searched for.
 MOST_NULL = 20
 #: A direction that the summary writes out has at most this many parameters in it.
 SHOWN = 8
@@ -45,7 +46,7 @@ FEW = 2
 
 
 class Identification(eqx.Module):
-    """What a policy (and, with demonstrations, these data) says about each parameter, and what it cannot."""
+    """Which directions of the parameters a policy (and, with demonstrations, these data) identifies."""
 
     #: Orthonormal directions of the parameters that leave the policy as it is.
     null_basis: Float[np.ndarray, "null_dim K"]
@@ -56,7 +57,7 @@ class Identification(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
     #: Whether the answer holds at any parameters (linear rewards) or near these only (networks).
     is_global: bool = eqx.field(static=True)
-    #: Directions that the policy reveals, but only through choices that these data do not contain.
+    #: Directions that the policy reveals, but only in states (and at times) that these data do not visit.
     unseen_basis: Float[np.ndarray, "unseen_dim K"] | None = None
 
     @property
@@ -72,8 +73,8 @@ class Identification(eqx.Module):
     @property
     def condition_number(self) -> float:
         """Of the map from identified directions to log policy: how unevenly well they are revealed."""
-        seen = self.singular_values[: self.rank]
-        return float(seen[0] / seen[-1]) if len(seen) else float("nan")
+        identified = self.singular_values[: self.rank]
+        return float(identified[0] / identified[-1]) if len(identified) else float("nan")
 
     @property
     def identified(self) -> np.ndarray:
@@ -93,14 +94,14 @@ class Identification(eqx.Module):
         """One line for a fit's summary: the directions that are hidden, or how many there are of each kind."""
         total = len(self.names)
         if not self.null_dim:
-            said = f"all {total} parameters"
+            line = f"all {total} parameters"
         else:
-            said = f"{self.rank} of {total} dimensions; not identified: {', '.join(self._hidden())}"
+            line = f"{self.rank} of {total} dimensions; not identified: {', '.join(self._hidden())}"
         if self.unseen_basis is not None and len(self.unseen_basis):
-            said += f"; these data leave open {len(self.unseen_basis)} more"
+            line += f"; these data leave open {len(self.unseen_basis)} more"
             if len(self.unseen_basis) <= FEW and _most_parameters(self.unseen_basis) <= SHOWN:
-                said += f": {', '.join(spelt(row, self.names) for row in self.unseen_basis)}"
-        return said
+                line += f": {', '.join(spelt(row, self.names) for row in self.unseen_basis)}"
+        return line
 
     def _hidden(self) -> list[str]:
         if self.null_dim > FEW or _most_parameters(self.null_basis) > SHOWN:
@@ -134,7 +135,7 @@ def identify(mdp: MDP, reward: AbstractReward, plan: Plan, *, demos: Demonstrati
 
     The map is kept as a matrix while it is small; a large one is reduced time step by time step to a triangle
     of K × K, and with more than a few thousand parameters it is only ever applied, by Lanczos iterations that
-    look for as many as twenty null directions.
+    search for at most twenty null directions.
     """
     if not isinstance(plan.backup, SoftBackup):
         raise TypeError("`plan` must come from `soft_plan`: identifiability is about the causal model.")
@@ -166,7 +167,7 @@ def cost_of_identifying(mdp: MDP, num_parameters: int) -> float:
     if num_parameters > LARGE:
         return np.inf
     endless = 1 if mdp.num_states <= DENSE_LIMIT else 50
-    entries = (mdp.horizon or endless) * mdp.dynamics.num_rows * mdp.dynamics.width * num_parameters
+    entries = (mdp.horizon or endless) * math.prod(mdp.table_shape) * num_parameters
     return entries * (150.0 + num_parameters) + 20.0 * num_parameters**3
 
 
@@ -195,7 +196,7 @@ def _reduced(
     for t in reversed(range(1 if mdp.horizon is None else mdp.horizon)):
         next_value = jnp.asarray(values if policies is None else policies[t])
         value_slope, response = _response(mdp, plan, next_value, slope, by_parameter)
-        rows = exists if visited is None else exists & np.asarray(mdp.dynamics.spread(visited[t]))[:, None]
+        rows = exists if visited is None else exists & visited[t][mdp.state_of_row][:, None]
         triangle = _triangle(np.vstack([triangle, np.asarray(response)[rows] / scale]))
         if mdp.horizon is not None:
             slope = value_slope
@@ -219,16 +220,16 @@ def _response(
     policy = action_major_policy(plan.backup, next_value)
     ahead = jax.vmap(mdp.dynamics.backward, in_axes=-1, out_axes=-1)(next_slope)
     q_slope = by_parameter + mdp.discount * ahead
-    value_slope = mdp.dynamics.added((policy[..., None] * q_slope).sum(axis=0))
-    return value_slope, jnp.swapaxes(q_slope - mdp.dynamics.spread(value_slope), 0, 1)
+    value_slope = mdp.rows.sum((policy[..., None] * q_slope).sum(axis=0))
+    return value_slope, jnp.swapaxes(q_slope - mdp.rows.repeat(value_slope), 0, 1)
 
 
 @jax.jit
 def _stationary_slope(mdp: MDP, plan: Plan, by_parameter: Float[Array, "A R K"]) -> Float[Array, "S K"]:
-    """∂V, the value of earning ∂r for ever under π."""
+    """∂V, the value of the reward ∂r under π."""
     policy = action_major_policy(plan.backup, jnp.asarray(plan.value))
-    chain = Chain(policy, mdp.dynamics, mdp.discount, mdp.terminal)
-    gain = mdp.dynamics.added((policy[..., None] * by_parameter).sum(axis=0))
+    chain = Chain(policy, mdp.dynamics, mdp.discount, mdp.terminal, mdp.rows)
+    gain = mdp.rows.sum((policy[..., None] * by_parameter).sum(axis=0))
     return jax.vmap(chain.solve_values, in_axes=-1, out_axes=-1)(gain)
 
 
@@ -268,8 +269,8 @@ def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: D
     null, smallest = np.zeros((0, num)), []
 
     def apply(v: np.ndarray) -> np.ndarray:
-        # SciPy tries the operator on small integers first. Directions already found are lifted out of the way: Lanczos
-        # sees a repeated eigenvalue once.
+        # SciPy tries the operator on small integers first. Directions already found are given a large eigenvalue,
+        # because Lanczos finds a repeated eigenvalue only once.
         v = np.asarray(v, float).ravel()
         return np.asarray(product(jnp.asarray(v))) + lift * (null.T @ (null @ v))
 
@@ -282,19 +283,19 @@ def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: D
         if value[0] > RANK_TOLERANCE * max(largest, 1.0):
             break
         null = np.vstack([null, vector.T])
-    paid = [np.asarray(jax.jvp(folded, (unravel(theta),), (unravel(jnp.asarray(v)),))[1]).ravel() for v in null]
+    changes = [np.asarray(jax.jvp(folded, (unravel(theta),), (unravel(jnp.asarray(v)),))[1]).ravel() for v in null]
     kinds = tuple(
         "no effect"
         if np.abs(row).max() < 1e-6
         else "constant"
         if np.ptp(row) < 1e-6 * np.abs(row).max()
         else "potential"
-        for row in paid
+        for row in changes
     )
     if demos is not None:
-        warn_user("With this many parameters, what the data leave open is not computed.")
-    seen = [value for value in smallest if value > RANK_TOLERANCE * max(largest, 1.0)]
-    singular = np.sqrt([largest, *seen])
+        warn_user("With this many parameters, the directions that the data leave open are not computed.")
+    nonzero = [value for value in smallest if value > RANK_TOLERANCE * max(largest, 1.0)]
+    singular = np.sqrt([largest, *nonzero])
     return Identification(null, kinds, singular, tuple(reward.parameter_names()), reward.is_linear)
 
 
@@ -305,7 +306,7 @@ def _svd(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rank(singular: np.ndarray) -> int:
-    """Columns pay at most 1 a step, so a map that is nothing but rounding is small next to 1, not to itself."""
+    """Columns are scaled to rewards of at most 1, so a map that is rounding alone is small compared with 1."""
     return int((singular > RANK_TOLERANCE * max(singular.max(initial=0.0), 1.0)).sum())
 
 
@@ -313,12 +314,11 @@ def _readable(null: np.ndarray, rewards: np.ndarray, mdp: MDP) -> tuple[np.ndarr
     """The null space as directions without effect, the constant, and the other potentials, orthonormal."""
     if not len(null):
         return null, ()
-    paid = null @ rewards
-    # Scaled to the rewards at hand, a direction that pays nothing pays nothing but rounding.
-    left, sizes, _ = np.linalg.svd(paid, full_matrices=True)
+    # Relative to the size of the rewards, a direction without effect changes them by rounding alone.
+    left, sizes, _ = np.linalg.svd(null @ rewards, full_matrices=True)
     sizes = np.pad(sizes, (0, len(null) - len(sizes)))
-    pays = sizes > 1e-9 * max(np.abs(rewards).max(), 1e-300)
-    idle, active = left[:, ~pays].T @ null, left[:, pays].T @ null
+    has_effect = sizes > 1e-9 * max(np.abs(rewards).max(), 1e-300)
+    idle, active = left[:, ~has_effect].T @ null, left[:, has_effect].T @ null
     kinds = ["no effect"] * len(idle)
     constant = _constant_in(active, rewards, mdp)
     if constant is not None:
@@ -330,29 +330,29 @@ def _readable(null: np.ndarray, rewards: np.ndarray, mdp: MDP) -> tuple[np.ndarr
 
 
 def _constant_in(active: np.ndarray, rewards: np.ndarray, mdp: MDP) -> np.ndarray | None:
-    """The unit direction among `active` that pays the same for every available action, if there is one."""
+    """The unit direction among `active` whose reward is the same for every available action, if there is one."""
     if not len(active):
         return None
     exists = np.asarray(mdp.available).T.ravel()
     if mdp.terminal is not None:
-        exists = exists & np.tile(np.asarray(mdp.dynamics.spread(~np.asarray(mdp.terminal))), mdp.dynamics.width)
-    paid = (active @ rewards)[:, exists]
-    weights, *_ = np.linalg.lstsq(paid.T, np.ones(exists.sum()), rcond=None)
-    if np.abs(weights @ paid - 1).max() > 1e-7:
+        exists = exists & np.tile(~np.asarray(mdp.terminal)[mdp.state_of_row], mdp.table_shape[1])
+    changes = (active @ rewards)[:, exists]
+    weights, *_ = np.linalg.lstsq(changes.T, np.ones(exists.sum()), rcond=None)
+    if np.abs(weights @ changes - 1).max() > 1e-7:
         return None
     direction = weights @ active
     return direction / np.linalg.norm(direction)
 
 
 def _most_parameters(directions: np.ndarray) -> int:
-    """How many parameters the direction moves that moves most of them."""
+    """The largest number of parameters that any of the directions changes."""
     sizes = np.abs(directions)
     return int((sizes > 1e-6 * sizes.max(axis=1, keepdims=True)).sum(axis=1).max())
 
 
 def spelt(direction: np.ndarray, names: Sequence[str]) -> str:
     """A direction as a sum of named parameters, largest first, scaled to a leading 1."""
-    # Of equal sizes, which rounding makes a little unequal, the first parameter leads.
+    # Rounding makes equal sizes unequal; of those the first parameter comes first.
     order = np.argsort(-np.round(np.abs(direction) / np.abs(direction).max(), 6), kind="stable")
     lead = direction[order[0]]
     parts = []

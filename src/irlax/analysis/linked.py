@@ -1,4 +1,4 @@
-"""Linked states and decomposability: when a state-only reward can be told from its policy. Primer, 4.4.5."""
+"""Linked states and decomposability: when a policy identifies a state-only reward. Primer, 4.4.5."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +20,7 @@ def linked_components(mdp: MDP) -> Int[np.ndarray, " S"]:
     """
     followed_by = _successors(mdp)
     size = mdp.num_states
-    # A hub for each state joins all that can follow it: a star does for connectivity what a clique would.
+    # A hub for each state joins all states that can follow it: for connectivity a star is as good as a clique.
     hubs = sp.block_array([[None, followed_by], [followed_by.T, None]], format="csr")
     _, label = connected_components(hubs, directed=False)
     _, component = np.unique(label[size:], return_inverse=True)
@@ -49,4 +49,4 @@ def linked(mdp: MDP, steps: int = 1) -> Bool[np.ndarray, "S S"]:
 
 def _successors(mdp: MDP) -> sp.csr_array:
     """[s, u] is nonzero if some available action can lead from s to u."""
-    return sp.csr_array(mdp.dynamics.followers(np.asarray(mdp.available)) != 0)
+    return sp.csr_array(mdp.successor_graph() != 0)

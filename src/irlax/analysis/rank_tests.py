@@ -93,7 +93,7 @@ def kim_aperiodic(mdp: MDP) -> RankTest:
     matrices = mdp.dynamics.to_scipy()
     if any(np.any((matrix.data > 0) & (matrix.data < 1 - 1e-12)) for matrix in matrices):
         raise ValueError("The condition of Kim et al. is about deterministic transitions.")
-    edges = mdp.dynamics.followers(np.asarray(mdp.available))
+    edges = mdp.successor_graph()
     edges.eliminate_zeros()
     if connected_components(edges, connection="strong", return_labels=False) > 1:
         raise ValueError("The condition of Kim et al. is about strongly connected graphs, which this is not.")

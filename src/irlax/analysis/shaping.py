@@ -1,4 +1,4 @@
-"""Rewards that differ in what they pay and agree in what they want."""
+"""Different rewards with the same policies: potential shaping and rescaling."""
 
 from typing import Any, Literal
 
@@ -21,8 +21,8 @@ def shape(mdp: MDP, reward: Any, potential: Any) -> Float[Array, "S A S"]:
     r"""$r(s,a,s') + \gamma\Phi(s') - \Phi(s)$, for a potential [S].
 
     Infinite horizon: the soft and the hard policy stay the same. Finite horizon: they do so only if the
-    potential after the last step counts as zero, which no stationary reward can say (the last step would
-    have to pay −Φ(s) alone), so `shape` changes the policy near the end. Primer, 4.4.3.
+    potential after the last step counts as zero, which no stationary reward can express (at the last step
+    the shaping term would have to be −Φ(s) alone), so `shape` changes the policy near the end. Primer, 4.4.3.
     """
     potential = checks.as_floats("potential", potential)
     checks.has_shape("potential", potential, (mdp.num_states,), "(S,)")
@@ -33,7 +33,7 @@ def shape(mdp: MDP, reward: Any, potential: Any) -> Float[Array, "S A S"]:
 
 def by_transition(mdp: MDP, reward: Any) -> Float[Array, "S A S"]:
     """A reward over s, (s,a) or (s,a,s') as an array over all transitions."""
-    mdp.refuse_ragged("given a table over (s, a, s')")
+    mdp.require_one_row("A table over (s, a, s')")
     reward = checked_reward(mdp, reward)
     full = (mdp.num_states, mdp.num_actions, mdp.num_states)
     return jnp.broadcast_to(reward.reshape(reward.shape + (1,) * (3 - reward.ndim)), full)
@@ -66,7 +66,7 @@ def same_hard_policy(mdp: MDP, first: Any, second: Any, *, under: Scope = "given
 def _optimal_actions(mdp: MDP, reward: Any, tol: float) -> np.ndarray:
     """What the best policy does, and what loses no more than `tol` of the most that any action loses."""
     plan = hard_plan(mdp, reward)
-    lost = np.asarray(mdp.dynamics.spread(plan.value.T)).T[..., None] - plan.q
+    lost = np.asarray(mdp.rows.repeat(plan.value.T)).T[..., None] - plan.q
     return (plan.policy > 0) | (lost <= tol * lost[np.isfinite(lost)].max())
 
 
@@ -102,17 +102,17 @@ def _shaping_residual(mdp: MDP, first: Any, second: Any, rescale: bool) -> Float
     one, two = jnp.asarray(one), jnp.asarray(two)
     size = jnp.maximum(jnp.abs(one).max(), jnp.abs(two).max())
     factor = jnp.maximum((one * two).sum(), 0) / jnp.maximum((one * one).sum(), 1e-300) if rescale else 1.0
-    # A factor of zero would call any reward a copy of nothing.
+    # With a factor of zero, any reward would count as a copy of the zero reward.
     apart = jnp.where(jnp.asarray(factor) > 0, jnp.abs(factor * one - two).max(), jnp.maximum(size, jnp.abs(two).max()))
     return jnp.where(size > 0, apart / jnp.maximum(size, 1e-300), 0.0)
 
 
 def rescaling(mdp: MDP, reward: Any, factors: Any = (0.25, 0.5, 1.0, 2.0, 4.0)) -> Table:
-    """What multiplying a reward does to the soft policy: its causal entropy falls, and it moves away.
+    """The soft policies of multiples of a reward: their causal entropy, and their distance from that of the reward.
 
     A soft policy has a temperature: unlike the optimal one it is not invariant to scale. Primer, Remark 4.1.
     """
-    reward = checks.as_floats("reward", reward)
+    reward = checked_reward(mdp, reward)
     reference = soft_plan(mdp, reward).policy
     rows = []
     for factor in factors:

@@ -28,8 +28,8 @@ def covariance(
     """The covariance of the estimates; NaN in every parameter that is not identified.
 
     A row of `scores` counts once: one that stands for w observations is multiplied by √w. `penalty` is what a quadratic
-    penalty added to each second derivative: one for all, or each its own. It steadies the estimates, but reveals
-    nothing: what the data do not identify stays so. Its bias is not in these errors.
+    penalty added to each second derivative: one for all, or each its own. It reduces their variance, but does
+    not identify what the data do not. Its bias is not in these errors.
     """
     result = identified_covariance(kind, hessian, scores, penalty)
     unknown = hidden(scores.T @ scores if kind == "opg" else hessian)
@@ -48,33 +48,33 @@ def identified_covariance(
     checks.one_of("kind", kind, KINDS)
     outer = scores.T @ scores
     bread, meat = (outer if kind == "opg" else hessian), (hessian if kind == "hessian" else outer)
-    inverse = _inverse_where_seen(bread, penalty)
+    inverse = _inverse_where_identified(bread, penalty)
     return inverse @ meat @ inverse
 
 
 def null_directions(curvature: Float[np.ndarray, "K K"]) -> Float[np.ndarray, "n K"]:
-    """Unit directions of the parameters in which the data see nothing."""
+    """Unit directions of the parameters that the data do not identify."""
     units, sizes, axes = _in_own_units(curvature)
-    directions = axes[:, ~_seen(sizes)] / units[:, None]
+    directions = axes[:, ~_identified(sizes)] / units[:, None]
     return (directions / np.maximum(np.linalg.norm(directions, axis=0), 1e-300)).T
 
 
 def seen_basis(curvature: Float[np.ndarray, "K K"]) -> Float[np.ndarray, "K r"]:
-    """Directions of the parameters that the data see, each as long as one standard error."""
+    """Directions of the parameters that the data identify, each as long as one standard error."""
     units, sizes, axes = _in_own_units(curvature)
-    seen = _seen(sizes)
-    return axes[:, seen] / np.sqrt(sizes[seen]) / units[:, None]
+    known = _identified(sizes)
+    return axes[:, known] / np.sqrt(sizes[known]) / units[:, None]
 
 
 def rank(curvature: Float[np.ndarray, "K K"]) -> int:
-    """How many directions of the parameters the data see: as many as a model has parameters, in effect."""
-    return int(_seen(_in_own_units(curvature)[1]).sum())
+    """How many directions of the parameters the data identify: the effective number of parameters."""
+    return int(_identified(_in_own_units(curvature)[1]).sum())
 
 
 def hidden(curvature: Float[np.ndarray, "K K"]) -> Bool[np.ndarray, " K"]:
-    """The parameters that move along a direction in which the data see nothing."""
+    """The parameters that change along a direction that the data do not identify."""
     _, sizes, axes = _in_own_units(curvature)
-    return np.abs(axes[:, ~_seen(sizes)]).max(axis=1, initial=0.0) > 1e-5
+    return np.abs(axes[:, ~_identified(sizes)]).max(axis=1, initial=0.0) > 1e-5
 
 
 def _in_own_units(
@@ -88,23 +88,23 @@ def _in_own_units(
     return units, sizes, axes
 
 
-def _seen(sizes: Float[np.ndarray, " K"]) -> Bool[np.ndarray, " K"]:
+def _identified(sizes: Float[np.ndarray, " K"]) -> Bool[np.ndarray, " K"]:
     return sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
 
 
-def _inverse_where_seen(
+def _inverse_where_identified(
     curvature: Float[np.ndarray, "K K"], penalty: float | Float[np.ndarray, " K"]
 ) -> Float[np.ndarray, "K K"]:
-    """(curvature + penalty)⁻¹ on the directions that the data see."""
+    """(curvature + penalty)⁻¹ on the directions that the data identify."""
     units, sizes, axes = _in_own_units(curvature)
-    basis = axes[:, _seen(sizes)]
+    basis = axes[:, _identified(sizes)]
     inner = basis.T @ (curvature / np.outer(units, units) + np.diag(penalty / units**2)) @ basis
     return basis @ np.linalg.solve(inner, basis.T) / np.outer(units, units)
 
 
 def identified_part_errors(hessian: Float[np.ndarray, "K K"], penalty: float = 0.0) -> Float[np.ndarray, " K"]:
-    """Standard errors of the part of each parameter that the data see, by the inverse Hessian."""
-    inverse = _inverse_where_seen(hessian, penalty)
+    """Standard errors of the part of each parameter that the data identify, by the inverse Hessian."""
+    inverse = _inverse_where_identified(hessian, penalty)
     return np.sqrt(np.diag(inverse @ hessian @ inverse))
 
 

@@ -14,13 +14,13 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Plan, learn a reward from walks, and see what cannot be told; print tables, write a report to read."""
-    from irlax.progress import progress
+    from irlax.progress import progress_bar
     from irlax.showcase import SECTIONS, page
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file. Name a folder to write the report to.")
     sections = {}
-    with progress("irlax demo", len(SECTIONS)) as bar:
+    with progress_bar("irlax demo", len(SECTIONS)) as bar:
         for name, section in SECTIONS.items():
             bar.update(len(sections), name)
             sections[name] = section()

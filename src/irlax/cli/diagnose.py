@@ -23,12 +23,12 @@ def diagnose(
     parameters that leave the policy as it is. Without --features or --reward, of a reward over states.
     """
     from irlax.cli.inputs import reward_of
-    from irlax.mdp.npz import load_mdp_file
+    from irlax.mdp.npz import load_mdp
     from irlax.report.diagnosis import diagnose as facts_about
     from irlax.report.diagnosis import diagnosis_page
 
     over = "s" if features is None and reward is None else reward
-    found = facts_about(load_mdp_file(mdp), reward_of(features, feature_names, over))
+    found = facts_about(load_mdp(mdp), reward_of(features, feature_names, over))
     record = found.record()
     text = str(found.summary())
     if out is not None:

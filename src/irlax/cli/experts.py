@@ -38,6 +38,7 @@ def train(
     from irlax.cli import sampling
     from irlax.envs import evaluate
     from irlax.rl import PPO, SAC
+    from irlax.run_folder import RunFolder
 
     checks.count("num", num)
     settings: Any = {} if temperature is None else {"temperature": temperature}
@@ -45,7 +46,11 @@ def train(
     made = sampling.made(env, learner.num_envs)
     train_key, judge_key = jr.split(jr.key(key))
     result = learner.train(
-        made, key=train_key, steps=steps, seeds=seeds, out=out, resume=resume, tensorboard=tensorboard
+        made,
+        key=train_key,
+        steps=steps,
+        seeds=seeds,
+        run=RunFolder(out, resume=resume, tensorboard=tensorboard),
     )
     returns = evaluate(made, result.best_policy, num=num, key=judge_key)
     text = f"{env}: return {returns.mean():.1f} ± {returns.std():.1f} over {num} episodes; policy in {out}"
@@ -55,7 +60,7 @@ def train(
 def collect(
     env: Annotated[str, typer.Argument(help=_ENV)],
     *,
-    policy: Annotated[Path, typer.Option(help="A folder that `irlax expert train` wrote, or a policy file (.eqx).")],
+    policy: Annotated[Path, typer.Option(help="A folder that `irlax expert train` wrote, or a policy file (.npz).")],
     out: Annotated[Path, typer.Option(help="The demonstrations to write (.npz).")],
     num: Annotated[int, typer.Option(help="Episodes.")] = 10,
     key: Key = 0,
@@ -76,7 +81,7 @@ def collect(
 
     storage.known_suffix(out, (".npz",))
     acts = load_policy(policy)
-    demos = act(made(env, 1), acts, num, jr.key(key))
+    demos = act(made(env, 1), acts, num, key=jr.key(key))
     write_demos(out, demos)
     returns = demos.returns
     text = f"{env}: {num} episodes, return {returns.mean():.1f} ± {returns.std():.1f}, in {out}"

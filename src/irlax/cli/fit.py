@@ -1,12 +1,13 @@
 """`irlax fit`: from files, or an environment, to a fit on disk."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from irlax.cli.interrupts import Interrupt
+from irlax.cli.methods import ACTING, Method
 from irlax.cli.options import (
     DATA,
     METHOD,
@@ -20,19 +21,6 @@ from irlax.cli.options import (
     option,
 )
 
-Method = Literal[
-    "mce",
-    "maxent",
-    "apprenticeship",
-    "bayesian",
-    "two-step",
-    "airl",
-    "sampled-mce",
-    "gcl",
-    "gan-gcl",
-    "gail",
-    "cloning",
-]
 Objective = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 SolverName = Literal["auto", "newton", "lbfgs", "dual-ascent", "adam"]
 Start = Literal["auto", "demos", "mdp"]
@@ -97,7 +85,7 @@ def fit(
     irlax fit cartpole expert --method airl --out run
 
     Where the dynamics are known, as an MDP in a file: --method mce, maxent,
-    apprenticeship, bayesian or two-step, with --features or --reward. Ctrl-C
+    apprenticeship, bayesian, two-step or mixture, with --features or --reward. Ctrl-C
     (or SIGTERM) leaves the best iterate so far in --out, marked unfinished;
     the same command with --resume goes on from it.
 
@@ -105,7 +93,7 @@ def fit(
     cloning, in an environment that has a name: cartpole, pendulum,
     mountain-car, acrobot, point-maze, gymnasium:ID, … Settings of the method
     are --set NAME=VALUE, those of its learner and of the environment have
-    their names before them: --set over=s --set learner.discount=0.95
+    their names before them: --set reward.over=s --set learner.discount=0.95
     --set env.horizon=50. Ctrl-C leaves the fit so far.
 
     A fit that was in --out before is replaced, anything else never is.
@@ -123,6 +111,7 @@ def fit(
       layout        text  rows    optional: a gridworld, drawn
       state_names   text  S       optional
       action_names  text  A       optional
+      state_unit, action_unit, time_unit   optional: a text each
 
     \b
     Demonstrations (.csv, .parquet), a row for each observed choice, in any
@@ -138,9 +127,9 @@ def fit(
     Or .npz, as `irlax.write_demos` writes it. Nothing is ever unpickled.
     """
     from irlax.cli import fitting
-    from irlax.cli.describe import description
-    from irlax.estimators.status import Status
-    from irlax.estimators.tabular.storage import check_target
+    from irlax.estimators.store import check_target
+    from irlax.interrupts import interruptible
+    from irlax.status import Status
 
     check_target(out)
     names = {"episode": episode, "time": time, "state": state, "action": action}
@@ -150,17 +139,16 @@ def fit(
     chosen = Chosen(method, given, fitting.named(setting or []), names, key)
     tabular = {"features": features, "feature_names": feature_names, "reward": reward}
     tabular |= {"held_out": held_out, "resume": resume}
-    interrupt = Interrupt()
-    try:
-        with interrupt:
-            if method in fitting.ACTING:
-                result = _acting(chosen, mdp, demos, out, interrupt, refused=tabular)
+    with interruptible(signal.SIGINT, signal.SIGTERM) as interrupt:
+        try:
+            if method in ACTING:
+                result = _acting(chosen, mdp, demos, out, refused=tabular)
             else:
-                result = _tabular(chosen, mdp, demos, out, interrupt, **tabular)
-    except KeyboardInterrupt:
-        print("irlax: interrupted; nothing was written.", file=sys.stderr)
-        raise typer.Exit(interrupt.exit_code) from None
-    emit(result.summary(), description(result), as_json=as_json)
+                result = _tabular(chosen, mdp, demos, out, **tabular)
+        except KeyboardInterrupt:
+            print("irlax: interrupted; nothing was written.", file=sys.stderr)
+            raise typer.Exit(interrupt.exit_code) from None
+    emit(result.summary(), result.describe(), as_json=as_json)
     raise typer.Exit(interrupt.exit_code if result.status is Status.INTERRUPTED else int(not result.converged))
 
 
@@ -180,7 +168,6 @@ def _tabular(
     mdp: str,
     demos: Path,
     out: Path,
-    interrupt: Interrupt,
     *,
     features: Path | None,
     feature_names: str | None,
@@ -190,28 +177,23 @@ def _tabular(
 ) -> Any:
     """A fit where the dynamics are known, written to `out`."""
     from irlax.cli import fitting, inputs, resuming
-    from irlax.estimators.tabular.storage import save_fit
 
     estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
     problem = inputs.read(
         mdp, demos, held_out, names=chosen.columns, features=features, feature_names=feature_names, over=reward
     )
-    asked = resuming.asked_of(estimator, chosen.key)
-    earlier = resuming.earlier(out, estimator, problem, asked) if resume else None
-    if earlier is not None and earlier.finished:
-        if problem.held_out is None:
-            return earlier.fit
-        result = resuming.scored(earlier.fit, problem.held_out)
+    earlier = resuming.earlier(out, estimator, problem, chosen.key) if resume else None
+    if earlier is None or not earlier.finished:
+        result = fitting.run(estimator, problem, key=chosen.key, earlier=None if earlier is None else earlier.fit)
+    elif problem.held_out is None:
+        return earlier.fit
     else:
-        before = None if earlier is None else earlier.fit
-        result = fitting.run(estimator, problem, interrupt, key=chosen.key, earlier=before)
-    file = problem.file
-    texts = {"layout": file.layout, "state_names": file.state_names, "action_names": file.action_names}
-    save_fit(result, out, asked=asked, **texts)
+        result = resuming.scored(earlier.fit, problem.held_out)
+    result.save(out)
     return result
 
 
-def _acting(chosen: Chosen, env: str, demos: Path, out: Path, interrupt: Interrupt, *, refused: dict[str, Any]) -> Any:
+def _acting(chosen: Chosen, env: str, demos: Path, out: Path, *, refused: dict[str, Any]) -> Any:
     """A fit in an environment that can only be acted in, written to `out`."""
     from irlax.cli import fitting, sampling
 
@@ -219,6 +201,6 @@ def _acting(chosen: Chosen, env: str, demos: Path, out: Path, interrupt: Interru
     of_env = fitting.of_environment(chosen.settings)
     estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
     task = sampling.read(env, demos, estimator, of_env, chosen.columns)
-    result = sampling.run(estimator, task, interrupt, key=chosen.key)
+    result = sampling.run(estimator, task, key=chosen.key)
     result.save(out)
     return result

@@ -59,7 +59,7 @@ def grid(
         checks.count("num", num)
         walks = rollout(mdp, plan, num=num, key=jax.random.key(key), **({} if horizon else {"length": length}))
         write_demos(demos, walks)
-    save_mdp(out, mdp, layout=world.layout, action_names=world.action_names[: mdp.num_actions])
+    save_mdp(out, mdp)
     record = {"mdp": str(out), "demos": None if demos is None else str(demos)}
     record |= {"num_states": mdp.num_states, "num_actions": mdp.num_actions, "episodes": num if demos else 0}
     emit(out, record, as_json=as_json)

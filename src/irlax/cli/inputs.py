@@ -9,22 +9,17 @@ import numpy as np
 from irlax import envs, storage
 from irlax.demos import Demonstrations, read_demos
 from irlax.mdp import MDP
-from irlax.mdp.npz import MDPFile, load_mdp_file
+from irlax.mdp.npz import load_mdp
 from irlax.rewards import AbstractReward, LinearReward, TabularReward
 
 
 class Problem(NamedTuple):
     """An MDP, demonstrations in it, and a reward to learn."""
 
-    file: MDPFile
+    mdp: MDP
     demos: Demonstrations
     held_out: Demonstrations | None
     reward: AbstractReward
-
-    @property
-    def mdp(self) -> MDP:
-        """The MDP, without the names that its file has for the eye."""
-        return self.file.mdp
 
 
 def read(
@@ -44,15 +39,15 @@ def read(
             f"In an environment say --method airl, sampled-mce, gcl, gan-gcl, gail or cloning."
         )
     reward = reward_of(features, feature_names, over)
-    file = load_mdp_file(mdp)
+    world = load_mdp(mdp)
     # The values of all times are kept while planning; a horizon of 10⁹ is a slip of the pen.
-    storage.fits_in_memory(Path(mdp), 8 * file.mdp.num_states * (file.mdp.horizon or 1), "Is the horizon right?")
+    storage.fits_in_memory(Path(mdp), 8 * world.num_states * (world.horizon or 1), "Is the horizon right?")
     seen, unseen = (None if path is None else read_demos(path, **names) for path in (demos, held_out))
     assert seen is not None
     for path, read in ((demos, seen), (held_out, unseen)):
         if path is not None and read is not None:
-            _check(path, read, file.mdp)
-    return Problem(file, seen, unseen, reward.bind(file.mdp))
+            _check(path, read, world)
+    return Problem(world, seen, unseen, reward.bind(world))
 
 
 def _check(path: Path, demos: Demonstrations, mdp: MDP) -> None:

@@ -68,9 +68,9 @@ def _checked(names: list[str], known: dict[str, Any]) -> list[str]:
 
 
 def _run(result: Any, data: Path | None) -> Any:
-    from irlax.progress import progress
+    from irlax.progress import progress_bar
 
-    with progress(result.name) as bar:
+    with progress_bar(result.name) as bar:
         found = []
 
         def tell(line: Any) -> None:

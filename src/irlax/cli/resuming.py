@@ -1,22 +1,20 @@
 """What `irlax fit --resume` finds in the folder, and whether that is what is asked for now."""
 
 import dataclasses
-import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.random as jr
 import numpy as np
 
 from irlax.cli.inputs import Problem
 from irlax.demos import Demonstrations
-from irlax.estimators.tabular.apprenticeship import log_likelihood_of
-from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import TabularFit, total_log_likelihood
-from irlax.estimators.tabular.fitting import matched
-from irlax.estimators.tabular.storage import Run, load_run
+from irlax.estimators.store import load
+from irlax.estimators.tabular import TabularFit
+from irlax.estimators.tabular.pairing import pair_up
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 
@@ -24,8 +22,6 @@ from irlax.rewards import AbstractReward
 HOW = ("solver", "tol", "max_steps", "low_memory")
 #: Settings that change nothing, or show in the start distribution, which is compared itself.
 _BESIDE = ("progress", "start")
-#: The name of the fact that a fit with l2 = "cv" has.
-CHOSEN = "l2 by cross-validation"
 _ADVICE = "Give another --out, or leave out --resume to begin anew."
 
 
@@ -36,28 +32,24 @@ class Earlier(NamedTuple):
     finished: bool
 
 
-def asked_of(estimator: Any, key: int) -> dict[str, Any]:
-    """What a command asks for, as plain values: kept with the fit, to be compared when it is resumed."""
-    fields = [field.name for field in dataclasses.fields(estimator) if field.name not in _BESIDE]
-    asked = {name: _plain(getattr(estimator, name)) for name in fields}
-    return asked | ({"key": key} if "key" in inspect.signature(estimator.fit).parameters else {})
-
-
-def earlier(path: Path, estimator: Any, problem: Problem, asked: Mapping[str, Any]) -> Earlier:
+def earlier(path: Path, estimator: Any, problem: Problem, key: int) -> Earlier:
     """The fit to go on from; a ValueError that names what differs, if it is a fit of something else."""
     if not path.exists():
         raise ValueError(f"There is no fit at {path} to go on from. Leave out --resume to begin one.")
-    run = load_run(path)
+    fit = load(path)
     method = type(estimator).__name__
-    if run.fit.method != method:
-        raise ValueError(f"The fit at {path} differs: {_line('method', method, run.fit.method)}. {_ADVICE}")
-    there = _settings_of(run)
-    others = {name: _line(name, value, there[name]) for name, value in asked.items() if value != there.get(name, value)}
+    if fit.method != method:
+        raise ValueError(f"The fit at {path} differs: {_line('method', method, fit.method)}. {_ADVICE}")
+    if not isinstance(fit, TabularFit):
+        raise ValueError(f"A {method} fit cannot be gone on with. {_ADVICE}")
+    others = dict(_other_settings(estimator, fit.estimator))
     what = [line for name, line in others.items() if name not in HOW]
-    what += _other_problem(run.fit, estimator, problem)
+    if fit.posterior is not None and not np.array_equal(fit.posterior.key, jr.key_data(jr.key(key))):
+        what.append(f"another --key than {key}")
+    what += _other_problem(fit, estimator, problem)
     if what:
         raise ValueError(f"The fit at {path} differs: {'; '.join(what)}. {_ADVICE}")
-    finished = run.fit.converged and not others
+    finished = fit.converged and not others
     if finished:
         print(f"irlax: the fit at {path} is finished already.", file=sys.stderr)
     elif others:
@@ -65,29 +57,27 @@ def earlier(path: Path, estimator: Any, problem: Problem, asked: Mapping[str, An
             f"irlax: going on from the fit at {path} with other settings: {'; '.join(others.values())}.",
             file=sys.stderr,
         )
-    return Earlier(run.fit, finished)
+    return Earlier(fit, finished)
 
 
 def scored(fit: TabularFit, held_out: Demonstrations) -> TabularFit:
     """A finished fit with the score of these demonstrations, whichever it had before."""
-    unseen = Expert.of(fit.mdp, held_out, None, "mdp")
-    policy = fit.given_policy
-    score = total_log_likelihood(fit.plan, unseen) if policy is None else log_likelihood_of(policy, unseen)
-    return dataclasses.replace(fit, held_out_log_likelihood=score)
+    total = fit.score(held_out) * float(held_out.weights @ held_out.lengths)
+    return dataclasses.replace(fit, held_out_log_likelihood=total)
 
 
-def _settings_of(run: Run) -> dict[str, Any]:
-    """What was asked for when the fit was made; of one that was saved in Python, what its summary shows of that."""
-    if run.asked:
-        return dict(run.asked)
-    chosen = any(extra.name == CHOSEN for extra in run.fit.extras)
-    return dict(run.fit.settings) | ({"l2": "cv"} if chosen else {})
+def _other_settings(asked: Any, there: Any) -> Iterator[tuple[str, str]]:
+    """The settings in which two estimators of one class differ, each with a line about it."""
+    for name in (field.name for field in dataclasses.fields(asked) if field.name not in _BESIDE):
+        one, other = getattr(asked, name), getattr(there, name)
+        if one != other:
+            yield name, _line(name, one, other)
 
 
 def _other_problem(fit: TabularFit, estimator: Any, problem: Problem) -> Iterator[str]:
     """What else the fit was made from than this problem."""
     with scope():
-        (reward,), (expert,) = matched(problem.mdp, problem.reward, problem.demos, None, estimator.start)
+        (reward,), (expert,) = pair_up(problem.mdp, problem.reward, problem.demos, None, estimator.start)
     mdp, there = expert.mdp, fit.mdp
     if len(fit.experts) != 1:
         yield f"{len(fit.experts)} MDPs are in the folder"
@@ -95,7 +85,7 @@ def _other_problem(fit: TabularFit, estimator: Any, problem: Problem) -> Iterato
         yield _line("discount", float(mdp.discount), float(there.discount))
     if mdp.horizon != there.horizon:
         yield _line("horizon", mdp.horizon, there.horizon)
-    if not _same((mdp.dynamics, mdp.mask), (there.dynamics, there.mask)):
+    if not _same((mdp.dynamics, mdp.rows, mdp.mask), (there.dynamics, there.rows, there.mask)):
         yield "another MDP"
     if not _same(expert.demos, fit.experts[0].demos):
         yield "other demonstrations"
@@ -119,12 +109,3 @@ def _same(one: Any, other: Any) -> bool:
 
 def _line(name: str, asked: Any, there: Any) -> str:
     return f"{name}: {asked!r} asked, {there!r} in the folder"
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    # A solver or a prior.
-    parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    shown = (f"{name}={part:.12g}" if isinstance(part, float) else f"{name}={part}" for name, part in parts.items())
-    return f"{type(value).__name__}({', '.join(shown)})"

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import jax.random as jr
 
 from irlax import envs
-from irlax.cli.interrupts import Interrupt
 from irlax.demos import Demonstrations, read_demos
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.estimators.sampled import BehaviouralCloning, SampledFit
@@ -45,7 +44,7 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
         )
     env = made(name, 1, options)
     if name.startswith("gymnasium:") and not isinstance(estimator, BehaviouralCloning):
-        env = made(name, estimator.episodes_for(env.horizon), options)
+        env = made(name, estimator.rounds.episodes_for(env.horizon), options)
     if str(demos) == EXPERT:
         seen = envs.expert_demos(name, **{key: value for key, value in options.items() if key == "after_end"})
     else:
@@ -56,17 +55,9 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
     return Task(name, env, seen)
 
 
-def run(estimator: Any, task: Task, interrupt: Interrupt, *, key: int) -> SampledFit:
+def run(estimator: Any, task: Task, *, key: int) -> SampledFit:
     """Fit; when interrupted, the fit so far, marked unfinished. KeyboardInterrupt if there is none yet."""
-    options = {}
-
-    def heard(_: dict[str, Any]) -> bool:
-        interrupt.kept = True
-        return interrupt.asked is not None
-
-    if not isinstance(estimator, BehaviouralCloning):
-        options["callback"] = heard
-    fit = estimator.fit(task.env, task.demos, key=jr.key(key), **options)
+    fit = estimator.fit(task.env, task.demos, key=jr.key(key))
     return dataclasses.replace(fit, environment=task.name)
 
 
@@ -75,7 +66,7 @@ def refuse(given: Mapping[str, Any], method: str) -> None:
     advice = {
         "features": "It learns a network of observations.",
         "feature_names": "It learns a network of observations.",
-        "reward": "Say --set over=s, sa or sas for what its reward may depend on.",
+        "reward": "Say --set reward.over=s, sa or sas for what its reward may depend on.",
         "held_out": "Evaluate its policy in the environment instead.",
         "resume": "It begins anew.",
     }

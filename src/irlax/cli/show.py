@@ -1,7 +1,7 @@
 """`irlax show` and `irlax report`: a fit on disk, as tables and as a page."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,15 +16,14 @@ def show(
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX tabulars, for the booktabs package.")] = False,
 ) -> None:
     """Print the summary of a fit."""
-    from irlax.cli.describe import description
-    from irlax.estimators.files import load
+    from irlax.estimators.store import load
 
     if as_json + markdown + latex > 1:
         raise ValueError("Of --json, --markdown and --latex give one only.")
     fit = load(run)
     summary = fit.summary()
     text = summary.to_markdown() if markdown else summary.to_latex() if latex else summary
-    emit(text, description(fit) if as_json else {}, as_json=as_json)
+    emit(text, fit.describe() if as_json else {}, as_json=as_json)
 
 
 def report(
@@ -38,18 +37,9 @@ def report(
     The file needs nothing else. Gridworlds (MDPs with a layout) are drawn as grids. Of a fit in an environment
     there are learning curves, the reward, and the returns of policy and demonstrations.
     """
-    written = _page(run).write(out or run / "report.html")
+    from irlax.estimators.store import REPORT, load, versions_of
+    from irlax.tables import pairs
+
+    page = load(run).page().heading("How it was made").table(pairs("", versions_of(run)))
+    written = page.write(out or run / REPORT)
     emit(written, {"report": str(written)}, as_json=as_json)
-
-
-def _page(run: Path) -> Any:
-    from irlax.estimators.sampled.storage import is_sampled, load_sampled
-    from irlax.estimators.tabular.mixture_storage import is_mixture, load_mixture
-    from irlax.estimators.tabular.storage import load_run
-    from irlax.report.fit_report import fit_page
-    from irlax.report.mixture_report import mixture_page
-    from irlax.report.sampled_report import sampled_page
-
-    if is_sampled(run):
-        return sampled_page(load_sampled(run))
-    return mixture_page(load_mixture(run)) if is_mixture(run) else fit_page(load_run(run))

@@ -1,4 +1,4 @@
-"""Data sets: public ones, fetched once and checked, and simulated ones whose truth is known."""
+"""Data sets: public ones, fetched once and checked, and simulated ones with known parameters."""
 
 from irlax.datasets.bus import rust_bus, simulated_bus
 

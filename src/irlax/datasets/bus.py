@@ -10,7 +10,7 @@ from irlax import checks
 from irlax.datasets.download import PublicFiles
 from irlax.demos import rollout
 from irlax.demos.demonstrations import from_rows
-from irlax.envs.bus_engine import UNSEEN, BusEngine, BusPanel
+from irlax.envs.bus_engine import UNOBSERVED, BusEngine, BusPanel
 from irlax.planning import soft_plan
 from irlax.typing import Float, Int, PRNGKeyArray
 
@@ -79,10 +79,10 @@ def rust_bus(path: str | Path | None = None, *, groups: Sequence[int] = (1, 2, 3
 
 
 def simulated_bus(engine: BusEngine, *, buses: int = 50, months: int = 120, key: PRNGKeyArray) -> BusPanel:
-    """A panel whose truth is known: new buses, run by who knows `engine.parameters` and plans ahead.
+    """A panel with known parameters: new buses, operated by an agent that plans with `engine.parameters`.
 
     `months` choices of each bus are kept, after a first month that is left out, as in Rust's data. Increments from
-    bins so high that the last one would cut them off count as not seen, whichever came.
+    bins so high that the last bin could cut them off count as not observed, whatever they were.
     """
     checks.count("buses", buses)
     checks.count("months", months)
@@ -90,8 +90,8 @@ def simulated_bus(engine: BusEngine, *, buses: int = 50, months: int = 120, key:
     walked = rollout(engine.mdp, plan, num=buses, length=months + 1, key=key)
     states, actions = (array.reshape(buses, -1) for array in (walked.tabular_states, walked.actions))
     base = np.where(actions[:, :-1] == engine.REPLACE, 0, states[:, :-1])
-    told = base + len(engine.increments) - 1 < engine.bins
-    increments = np.where(told, states[:, 1:] - base, UNSEEN)
+    known = base + len(engine.increments) - 1 < engine.bins
+    increments = np.where(known, states[:, 1:] - base, UNOBSERVED)
     demos = from_rows(
         states[:, 1:].ravel(),
         actions[:, 1:].ravel(),

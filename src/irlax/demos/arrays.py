@@ -21,13 +21,13 @@ def from_arrays(
     lengths = np.full(num, longest) if lengths is None else checks.as_integers("lengths", lengths)
     checks.has_shape("lengths", lengths, (num,), "(N,)")
     checks.in_range("lengths", lengths, longest + 1, "steps")
-    seen = np.arange(longest) < lengths[:, None]
+    kept = np.arange(longest) < lengths[:, None]
     if next_states is not None:
         next_states = checks.as_integers("next_states", next_states)
         checks.has_shape("next_states", next_states, states.shape, "(N, L), as `states`")
-        next_states = next_states[seen]
+        next_states = next_states[kept]
     return from_rows(
-        states[seen], actions[seen], lengths, next_states=next_states, terminated=terminated, weights=weights
+        states[kept], actions[kept], lengths, next_states=next_states, terminated=terminated, weights=weights
     )
 
 

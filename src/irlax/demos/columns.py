@@ -2,7 +2,7 @@
 
 Columns arrive as Arrow arrays, whether from pandas, CSV or Parquet, because Arrow keeps types and missing
 values apart where NumPy would make both into objects. Messages name the column, the row (counted from 0,
-without the heading), what stands there, and what to do.
+without the heading), its value, and what to do.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def integers(name: Any, column: "pa.Array", first_row: int = 0) -> Int[np.ndarra
     return values.astype(np.int64, copy=False)
 
 
-def truths(name: Any, column: "pa.Array", first_row: int = 0) -> Bool[np.ndarray, " n"]:
+def booleans(name: Any, column: "pa.Array", first_row: int = 0) -> Bool[np.ndarray, " n"]:
     """True and false, or 1 and 0."""
     import pyarrow as pa
 
@@ -108,7 +108,7 @@ def weights(name: Any, column: "pa.Array", first_row: int = 0) -> Float[np.ndarr
 
 
 def labels(name: Any, column: "pa.Array", first_row: int = 0) -> "pa.Array":
-    """What the user calls the episodes: whole numbers or text, as Arrow integers or strings."""
+    """The names of episodes: whole numbers or text, as Arrow integers or strings."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -166,7 +166,7 @@ READERS: dict[str, Callable[[Any, Any, int], Any]] = {
     "state": integers,
     "action": integers,
     "next_state": integers,
-    "terminated": truths,
+    "terminated": booleans,
     "weight": weights,
 }
 
@@ -192,7 +192,7 @@ def _refuse(name: Any, values: np.ndarray, wrong: np.ndarray, *, first_row: int,
 
 
 def _described(column: "pa.Array", first_row: int) -> str:
-    """What a column of the wrong type holds, with the value that is to blame if it is text among numbers."""
+    """What a column of the wrong type holds, with the first value that is no number if it holds text."""
     import pyarrow as pa
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):

@@ -24,7 +24,7 @@ class Demonstrations(eqx.Module):
     ``offsets[k]:offsets[k + 1]``. `times` is the index t of the choice from the start of its episode.
 
     An episode is `terminated` if its last action led into an absorbing state, which follows for ever, with
-    its own reward. Otherwise it is truncated: nobody looked further.
+    its own reward. Otherwise it is truncated: what follows was not observed.
 
     Tabular demonstrations have integer `states`; those from continuous environments have `observations`.
     `rewards` are the true ones where they are known; nothing is ever learned from them.
@@ -40,7 +40,7 @@ class Demonstrations(eqx.Module):
     observations: Float[np.ndarray, "n ..."] | None = None
     next_observations: Float[np.ndarray, "n ..."] | None = None
     rewards: Float[np.ndarray, " n"] | None = None
-    #: What the user calls each episode or individual, for messages and for clustering.
+    #: The user's name of each episode or individual, for messages and for clustering.
     labels: Shaped[np.ndarray, " N"] | None = None
 
     @classmethod
@@ -57,7 +57,7 @@ class Demonstrations(eqx.Module):
         """From arrays [N, L], of which row k is an episode, as long as `lengths[k]` says (default: all of L).
 
         `next_states[k, t]` must be `states[k, t + 1]`, and says where the last action led too. `terminated` is one
-        truth for all episodes or one for each; `weights` counts an episode as often.
+        boolean for all episodes or one for each; an episode of weight w counts as w episodes.
         """
         from irlax.demos.arrays import from_arrays
 
@@ -165,7 +165,7 @@ class Demonstrations(eqx.Module):
         return self.states
 
     def select(self, episodes: Sequence[int] | np.ndarray) -> "Demonstrations":
-        """The given episodes, in the given order; one named twice is there twice."""
+        """The given episodes, in the given order; one that is given twice appears twice."""
         episodes = np.asarray(episodes)
         if episodes.dtype == bool:
             episodes = np.flatnonzero(episodes)
@@ -231,8 +231,8 @@ def from_rows(
 ) -> Demonstrations:
     """Demonstrations from flat rows, checked for what can be wrong without an MDP.
 
-    `more` are the other fields (observations, next_observations, rewards), taken as they are: floats that came by
-    different ways may differ by their rounding, so next observations are not compared with the next row.
+    `more` are the other fields (observations, next_observations, rewards), taken as they are: next observations
+    are not compared with those of the next row, because floats may differ by rounding.
     """
     lengths = np.asarray(lengths, np.int64)
     if not len(lengths):
@@ -244,7 +244,7 @@ def from_rows(
     demos = Demonstrations(
         actions=_from_zero("actions", actions) if actions.dtype.kind in "iu" else actions,
         offsets=offsets,
-        terminated=_checked_truths(terminated, lengths),
+        terminated=_checked_terminated(terminated, lengths),
         times=clock if times is None else _increasing(_from_zero("times", times), clock),
         weights=np.ones(len(lengths)) if weights is None else _checked_weights(weights, lengths),
         states=None if states is None else _from_zero("states", states),
@@ -257,7 +257,7 @@ def from_rows(
 
 
 def _refuse_contradictions(demos: Demonstrations) -> None:
-    """What a row says to come next is what the next row says to be."""
+    """A ValueError where the next state of a row is not the state of the row that follows it."""
     if demos.states is None or demos.next_states is None:
         return
     rows = demos.followed
@@ -290,13 +290,13 @@ def _increasing(times: Int[np.ndarray, " n"], clock: Int[np.ndarray, " n"]) -> I
     return times
 
 
-def _checked_truths(terminated: Any, lengths: Int[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
+def _checked_terminated(terminated: Any, lengths: Int[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
     terminated = np.asarray(terminated)
     if terminated.dtype != bool:
         raise TypeError(f"`terminated` must be true or false for each episode, but has dtype {terminated.dtype}.")
     if terminated.shape not in ((), lengths.shape):
         raise ValueError(
-            f"`terminated` must be one truth or one per episode, {lengths.shape}, but is {terminated.shape}."
+            f"`terminated` must be one boolean or one per episode, {lengths.shape}, but is {terminated.shape}."
         )
     return np.broadcast_to(terminated, lengths.shape).copy()
 

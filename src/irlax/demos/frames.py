@@ -68,7 +68,7 @@ def _distinct(labels: np.ndarray) -> np.ndarray:
     distinct, counts = np.unique(labels, return_counts=True)
     if len(distinct) < len(labels):
         raise ValueError(
-            f"A table tells episodes apart by their labels, but {distinct[counts > 1][0].item()!r} is the label of "
+            f"A table identifies episodes by their labels, but {distinct[counts > 1][0].item()!r} is the label of "
             f"{counts.max()}. Number them with `dataclasses.replace(demos, labels=None)`, or write an .npz file."
         )
     return labels

@@ -29,7 +29,7 @@ def log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations, *, discounted: b
 
 @exact
 def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Float[Array, " N"]:
-    r"""The log of the Primer's discounted likelihood of each whole episode, nature's part included.
+    r"""The log of the Primer's discounted likelihood of each whole episode, with the probabilities of starts and moves.
 
     $$\log p_{\theta,\gamma}(\tau) = \log I(s_0) + \sum_t \log P(s_{t+1}|s_t,a_t) + \sum_t \gamma^t \log\pi_t(a_t|s_t)$$
 
@@ -37,16 +37,24 @@ def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Fl
     """
     choices = _by_episode(mdp, plan, demos, discounted=True)
     rows, after = demos.moves()
-    moves = jnp.log(mdp.dynamics.probability(demos.tabular_states[rows], demos.actions[rows], after))
-    nature = jnp.zeros(demos.num_episodes).at[demos.episode[rows]].add(moves)
-    # An episode that was first looked at later says nothing of where it started.
-    begins = jnp.log(jnp.asarray(mdp.initial)[demos.start_states])
-    return jnp.where(demos.times[demos.offsets[:-1]] == 0, begins, 0) + nature + choices
+    cells = mdp.rows.cells(demos.tabular_states[rows], demos.actions[rows])
+    moves = jnp.log(mdp.dynamics.probability(*cells, after))
+    transitions = jnp.zeros(demos.num_episodes).at[demos.episode[rows]].add(moves)
+    # An episode that is observed from a later time on does not show where it started.
+    starts = jnp.log(jnp.asarray(mdp.initial)[demos.start_states])
+    return jnp.where(demos.times[demos.offsets[:-1]] == 0, starts, 0) + transitions + choices
+
+
+def log_policy_by_time(plan: Plan, states: Int[Any, "T M"], actions: Int[Any, "T M"]) -> Float[Array, "T M"]:
+    """log π_t(a|s) of choices given by their cells, row t of those at time t; one row if the horizon is infinite."""
+    if plan.mdp.horizon is None:
+        return _choose(plan, plan.value, states, actions)
+    return _by_time(plan, jnp.asarray(states, jnp.int32), jnp.asarray(actions, jnp.int32))
 
 
 def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n"]:
     """log π_t(a|s) of each observed choice, one time step at a time, so that T·S·A is never built."""
-    cells = plan.mdp.dynamics.cells(demos.tabular_states, demos.actions)
+    cells = plan.mdp.rows.cells(demos.tabular_states, demos.actions)
     if plan.mdp.horizon is None:
         return _choose(plan, plan.value, *cells)
     horizon, rows = plan.mdp.horizon, np.arange(demos.num_steps)
@@ -64,8 +72,8 @@ def _by_time(plan: Plan, states: Int[Array, "T N"], actions: Int[Array, "T N"]) 
 
 
 def _choose(
-    plan: Plan, next_value: Float[Array, " S"], states: Int[Any, " n"], actions: Int[Any, " n"]
-) -> Float[Array, " n"]:
+    plan: Plan, next_value: Float[Array, " S"], states: Int[Any, "*n"], actions: Int[Any, "*n"]
+) -> Float[Array, "*n"]:
     return plan.backup.log_policy(plan.backup.q(next_value))[actions, states]
 
 

@@ -10,7 +10,7 @@ from irlax.demos.trajectories import Trajectory, from_trajectories, to_trajector
 
 
 def from_minari(dataset: Any) -> Demonstrations:
-    """From a Minari dataset, or from the id of one that lies on this machine.
+    """From a Minari dataset, or from the id of one that is stored on this machine.
 
     Observations and actions must be arrays; an episode is terminated if its last step says so, and otherwise
     truncated, whether it says so or not. Nothing is downloaded: `minari download ID` does that.
@@ -32,8 +32,8 @@ def to_minari(demos: Demonstrations, dataset_id: str, *, env: Any = None, **meta
 
     `env` is the Gymnasium environment, or its id, that the demonstrations are from: it is named in the dataset and
     gives its spaces. Without one they are taken from the demonstrations: boxes without bounds, or as many discrete
-    actions as were seen. `metadata` (author, algorithm_name, description, …) goes to Minari. Weights and labels
-    have no place in a dataset and are left out.
+    actions as were observed. `metadata` (author, algorithm_name, description, …) goes to Minari. A dataset
+    cannot hold weights and labels; they are left out.
     """
     minari = _minari()
     trajectories = to_trajectories(demos)

@@ -17,7 +17,7 @@ OPTIONAL = ("next_state", "terminated", "weight")
 
 
 class Columns(eqx.Module):
-    """What a table calls each of its columns; None for one that it does not have."""
+    """The name of each column in a table; None for a column that it does not have."""
 
     episode: Any
     time: Any
@@ -38,7 +38,7 @@ class Columns(eqx.Module):
         return Columns(**self.names | usual)
 
     def check(self, present: Sequence[Any]) -> None:
-        """Every column is there, and there once."""
+        """A TypeError or ValueError unless every column is there, and only once."""
         required = [role for role in vars(self) if role not in OPTIONAL and getattr(self, role) is None]
         if required:
             raise TypeError(
@@ -68,7 +68,7 @@ class Steps(eqx.Module):
     next_state: Int[np.ndarray, " n"] | None
     terminated: Bool[np.ndarray, " n"] | None
     weight: Float[np.ndarray, " n"] | None
-    #: What the user calls the episode of the i-th step.
+    #: The user's name of the episode of the i-th step.
     label: Callable[[int], Any]
 
     def where(self, i: int) -> str:
@@ -76,12 +76,12 @@ class Steps(eqx.Module):
         return f"row {self.rows[i]} (episode {self.label(i)!r}, t = {self.time[i]})"
 
     def check(self, names: Columns) -> None:
-        """Neighbouring rows of an episode agree with each other."""
+        """A ValueError where neighbouring rows of an episode contradict each other."""
         inner, elapsed = self.follows[1:], np.diff(self.time)
         if (inner & (elapsed == 0)).any():
             i = int(np.argmax(inner & (elapsed == 0)))
             raise ValueError(
-                f"Each episode and time may stand in one row only, but row {self.rows[i + 1]} repeats {self.where(i)}. "
+                f"Each episode and time may have one row only, but row {self.rows[i + 1]} repeats {self.where(i)}. "
                 f"Drop the duplicates, or number the steps of each episode in `{names.time}`."
             )
         if (inner & (elapsed < 0)).any():
@@ -126,7 +126,7 @@ class Steps(eqx.Module):
             i = int(np.argmax(early))
             raise ValueError(
                 f"Column `{names.terminated}` must be true on the last row of an episode only, or on all of its rows, "
-                f"but {self.where(i)} is not the last. Give what follows a name of its own, or correct the column."
+                f"but {self.where(i)} is not the last. Give the rows after it another episode, or correct the column."
             )
 
 
@@ -144,7 +144,7 @@ def read_columns(names: Columns, column: Callable[[Any], Any], first_row: int = 
 
 
 def demonstrations(names: Columns, column: Callable[[Any], Any]) -> Demonstrations:
-    """Demonstrations from the columns of a table whose rows stand in any order."""
+    """Demonstrations from the columns of a table whose rows are in any order."""
     labels, values = read_columns(names, column)
     if not len(labels):
         raise ValueError("The table has no rows. Give it one for each observed choice.")

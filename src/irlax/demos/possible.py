@@ -4,6 +4,7 @@ import jax
 import numpy as np
 
 from irlax.demos.demonstrations import Demonstrations
+from irlax.demos.statistics import DemoStatistics
 from irlax.mdp import MDP
 from irlax.precision import is_traced, scope
 
@@ -24,6 +25,36 @@ def check(demos: Demonstrations, mdp: MDP) -> None:
     _refuse_impossible_moves(demos, mdp)
 
 
+def check_statistics(statistics: DemoStatistics, mdp: MDP) -> None:
+    """Raise a ValueError that names the first choice or move among the counted ones which cannot be."""
+    if is_traced(mdp):
+        return
+    size, own = (statistics.num_states, statistics.num_actions), (mdp.num_states, mdp.num_actions)
+    if size != own:
+        raise ValueError(f"The statistics are of {size[0]} states and {size[1]} actions, but the MDP has {own}.")
+    states, actions = np.nonzero(statistics.choices)
+    absent = ~mdp.exist(states, actions)
+    if absent.any():
+        first = int(np.argmax(absent))
+        raise ValueError(
+            f"In the statistics action {actions[first]} was chosen in state {states[first]}, where it is not available."
+        )
+    if mdp.horizon is not None and statistics.max_time >= mdp.horizon:
+        raise ValueError(
+            f"In the statistics times go up to {statistics.max_time}, but must lie below the horizon {mdp.horizon}."
+        )
+    for action, counted in enumerate(statistics.transitions):
+        before, after = counted.nonzero()
+        with jax.ensure_compile_time_eval(), scope():
+            likely = np.asarray(mdp.dynamics.probability(*mdp.rows.cells(before, np.full(len(before), action)), after))
+        if (likely <= 0).any():
+            worst = int(np.argmax(likely <= 0))
+            raise ValueError(
+                f"In the statistics action {action} led from state {before[worst]} to state {after[worst]}, which has "
+                f"probability 0 in the MDP."
+            )
+
+
 def refuse_rows(demos: Demonstrations, bad: np.ndarray, values: np.ndarray, rule: str) -> None:
     """Raise a ValueError that names the first bad row and says which rule it breaks."""
     if bad.any():
@@ -39,14 +70,14 @@ def _refuse_impossible_moves(demos: Demonstrations, mdp: MDP) -> None:
     if not len(rows):
         return
     before = demos.tabular_states[rows]
-    # Inside a user's `jit` these are constants still, and can be looked at.
+    # Inside a user's `jit` these are constants: their values are known.
     with jax.ensure_compile_time_eval(), scope():
-        likely = np.asarray(mdp.dynamics.probability(before, demos.actions[rows], after))
+        likely = np.asarray(mdp.dynamics.probability(*mdp.rows.cells(before, demos.actions[rows]), after))
     if (likely <= 0).any():
         worst = int(np.argmax(likely <= 0))
         row = int(rows[worst])
         raise ValueError(
             f"In the demonstrations row {row} ({demos.where(row)}) moves from state {before[worst]} by action "
             f"{demos.actions[row]} to state {after[worst]}, which has probability 0 in the MDP"
-            + (f"; {int((likely <= 0).sum()) - 1} more rows do the like." if (likely <= 0).sum() > 1 else ".")
+            + (f"; {int((likely <= 0).sum()) - 1} more rows do the same." if (likely <= 0).sum() > 1 else ".")
         )

@@ -44,7 +44,7 @@ def read_demos(
         ann,1,0,0
         bob,0,1,0
 
-    Labels 0, 1, …, N−1 say no more than the order of the episodes does, and are not kept. CSV has no types:
+    Labels 0, 1, …, N−1 only number the episodes in their order, and are not kept. CSV has no types:
     labels that all look like whole numbers are taken as such, but 007 stays text.
 
     An .npz file holds the fields of `Demonstrations` as arrays, under their names. Nothing is ever unpickled.
@@ -86,7 +86,7 @@ def write_demos(path: str | os.PathLike[str], demos: Demonstrations) -> None:
 
     table = pa.Table.from_pandas(frame, preserve_index=False)
     with storage.replacing(path) as file:
-        # With checksums, flipped bits are an error when the file is read, not another state.
+        # With checksums, a damaged file is an error when it is read, instead of other values.
         pq.write_table(table, file, write_page_checksum=True)
 
 
@@ -129,7 +129,7 @@ def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
     names = checked_names(names, heading.iloc[0].tolist())
     missing = {name: [""] if name == names.episode else _MISSING for name in names.names.values()}
     with storage.unreadable(path, kind), warnings.catch_warnings():
-        # A row with more cells than the heading is met with a warning, and in silence if `usecols` is given.
+        # pandas warns of a row with more cells than the heading, but not if `usecols` is given.
         warnings.simplefilter("error", pd.errors.ParserWarning)
         frame = pd.read_csv(
             path,
@@ -146,7 +146,7 @@ def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
 
 
 def _exact_floats() -> dict[str, Any]:
-    """pandas reads floats to the last bit on request before 3.1, always from then on, and there warns on request."""
+    """The option with which pandas before 3.1 reads floats to the last bit; later ones always do, and warn of it."""
     import pandas as pd
 
     release = tuple(int(part) for part in pd.__version__.split(".")[:2])

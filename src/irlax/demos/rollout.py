@@ -48,8 +48,8 @@ def _until_the_end(states: np.ndarray, actions: np.ndarray, after: np.ndarray, t
     lengths = np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, states.shape[1])
     if terminal[states[:, 0]].any():
         raise ValueError("`initial` starts some episodes in an absorbing state, where nothing can be demonstrated.")
-    seen = np.arange(states.shape[1]) < lengths[:, None]
-    return from_rows(states[seen], actions[seen], lengths, next_states=after[seen], terminated=ended.any(axis=1))
+    kept = np.arange(states.shape[1]) < lengths[:, None]
+    return from_rows(states[kept], actions[kept], lengths, next_states=after[kept], terminated=ended.any(axis=1))
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
@@ -62,8 +62,8 @@ def _sample(
 
     def step(state, keys_and_policy):
         (action_key, transition_key), now = keys_and_policy
-        action = mdp.dynamics.choose(policy if now is None else now, state, jr.uniform(action_key, (num,)))
-        after = mdp.dynamics.sample(state, action, jr.uniform(transition_key, (num,)))
+        action = mdp.rows.sample_actions(policy if now is None else now, state, jr.uniform(action_key, (num,)))
+        after = mdp.dynamics.sample(*mdp.rows.cells(state, action), jr.uniform(transition_key, (num,)))
         return after, (state, action, after)
 
     keys = (jr.split(action_key, steps), jr.split(transition_key, steps))

@@ -1,18 +1,21 @@
 """What the tabular estimators need to know of demonstrations: sums over rows and episodes."""
 
+import os
+
 import equinox as eqx
 import numpy as np
 import scipy.sparse as sp
 
 from irlax import checks
-from irlax.demos.demonstrations import Demonstrations
+from irlax.demos.demonstrations import Demonstrations, from_rows
 from irlax.demos.panel import Steps
 from irlax.demos.tally import Tally
+from irlax.mdp import MDP
 from irlax.typing import Bool, Float, Int
 
 
 class Endings(eqx.Module):
-    """How episodes went and ended. Episodes that are alike share a row: `count` of them, `weight` in sum."""
+    """How episodes started and ended. Equal ones share a row: `count` of them, with `weight` in sum."""
 
     terminated: Bool[np.ndarray, " M"]
     #: The absorbing state that follows a terminated episode; −1 if not known, or if it was truncated.
@@ -45,13 +48,21 @@ class DemoStatistics(eqx.Module):
     #: Σ w over observed moves from s to s', one (S, S) matrix for each action.
     transitions: tuple[sp.csr_array, ...]
     endings: Endings
+    #: Σ w over observed choices at each time, [T, S·A]; None if they were counted without a horizon.
+    by_time: sp.csr_array | None = None
 
     @classmethod
     def from_demos(
-        cls, demos: Demonstrations, *, num_states: int, num_actions: int, discount: float
+        cls,
+        demos: Demonstrations,
+        *,
+        num_states: int,
+        num_actions: int,
+        discount: float,
+        horizon: int | None = None,
     ) -> "DemoStatistics":
-        """The statistics of demonstrations in memory."""
-        tally = new_tally(num_states, num_actions, discount)
+        """The statistics of demonstrations in memory; with a `horizon`, choices are counted at each time too."""
+        tally = new_tally(num_states, num_actions, discount, horizon)
         tally.add(_steps(demos), ended=True)
         return from_tally(tally)
 
@@ -107,19 +118,55 @@ class DemoStatistics(eqx.Module):
         after = self.discount ** self.endings.length[cut].astype(float)
         return float((self.endings.weight[cut] * after).sum() / self.total_weight)
 
+    def distinct_choices(self, *, by_time: bool) -> Demonstrations:
+        """Each distinct choice as an episode of its own, of one step, that counts as often as it was made.
+
+        Sums over choices are then those of the demonstrations themselves; episodes are not. Without `by_time` choices
+        at different times are added up: all are made at t = 0.
+        """
+        if by_time:
+            if self.by_time is None:
+                raise ValueError("Choices at each time were not counted. Compute the statistics with `horizon=`.")
+            counted = self.by_time.tocoo()
+            kept = counted.data > 0
+            time, weight = counted.row[kept].astype(np.int64), counted.data[kept]
+            state, action = np.divmod(counted.col[kept].astype(np.int64), self.num_actions)
+        else:
+            state, action = np.nonzero(self.choices)
+            time, weight = np.zeros(len(state), np.int64), self.choices[state, action]
+        return from_rows(state, action, np.ones(len(weight), np.int64), times=time, weights=weight)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the statistics to an .npz file, whole or not at all."""
+        from irlax.demos.statistics_npz import save_statistics
+
+        save_statistics(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "DemoStatistics":
+        """Read statistics that `save` wrote; nothing in them is ever unpickled."""
+        from irlax.demos.statistics_npz import load_statistics
+
+        return load_statistics(path)
+
+    def check(self, mdp: MDP) -> None:
+        """Raise a ValueError unless everything that was counted is possible in `mdp`."""
+        from irlax.demos.possible import check_statistics
+
+        check_statistics(self, mdp)
+
     def _number(self, which: Bool[np.ndarray, " M"]) -> int:
         return int(self.endings.count[which].sum())
 
 
-def new_tally(num_states: int, num_actions: int, discount: float) -> Tally:
+def new_tally(num_states: int, num_actions: int, discount: float, horizon: int | None) -> Tally:
     """An empty tally for a problem of this size, once the sizes have been checked."""
-    return Tally(
-        checks.count("num_states", num_states), checks.count("num_actions", num_actions), checks.discount(discount)
-    )
+    sizes = checks.count("num_states", num_states), checks.count("num_actions", num_actions)
+    return Tally(*sizes, checks.discount(discount), checks.horizon(horizon))
 
 
 def from_tally(tally: Tally) -> DemoStatistics:
-    """The statistics of all that was counted."""
+    """The statistics of everything that was counted."""
     keys, count, weight = tally.endings()
     if not count.sum():
         raise ValueError("The table has no rows. Give it one for each observed choice.")
@@ -146,6 +193,7 @@ def from_tally(tally: Tally) -> DemoStatistics:
             count=count,
             weight=weight,
         ),
+        by_time=tally.by_time,
     )
 
 

@@ -13,7 +13,7 @@ from irlax.demos import panel
 from irlax.demos.read_write import checked_names, open_parquet
 from irlax.demos.statistics import DemoStatistics, from_tally, new_tally
 from irlax.demos.tally import Tally
-from irlax.progress import progress as progress_bar
+from irlax.progress import progress_bar
 from irlax.typing import Bool
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Piece(eqx.Module):
     rows: np.ndarray
 
     def tail(self, follows: Bool[np.ndarray, " n"]) -> "_Piece":
-        """The last two rows, or one if they are of two episodes: as many as `Steps.check` needs to look back."""
+        """The last two rows, or one if they are of two episodes: those that `Steps.check` compares with the next."""
         keep = 2 if follows[-1] else 1
         values = {role: None if array is None else array[-keep:] for role, array in self.values.items()}
         return _Piece(self.labels[-keep:], values, self.rows[-keep:])
@@ -65,6 +65,7 @@ def statistics_from_parquet(
     num_states: int,
     num_actions: int,
     discount: float,
+    horizon: int | None = None,
     episode: str = "episode",
     time: str = "t",
     state: str = "state",
@@ -77,12 +78,14 @@ def statistics_from_parquet(
     """The statistics that tabular estimators need, from one pass over a Parquet file of any size.
 
     The columns are those of `read_demos`. All rows of an episode must follow each other, in the order of
-    time. Memory holds a batch of rows, the statistics and the labels of the episodes.
+    time. Memory holds a batch of rows, the statistics and the labels of the episodes. With a `horizon`, choices are
+    counted at each time as well, T·S·A numbers at most: likelihoods over a finite horizon need them.
 
         statistics = statistics_from_parquet("panel.parquet", num_states=100, num_actions=4, discount=0.95)
-        statistics.starts / statistics.total_weight
+        mdp = MDP.from_statistics(statistics)
+        fit = MCEIRL(objective="likelihood").fit(mdp, reward, statistics)
     """
-    tally = new_tally(num_states, num_actions, discount)
+    tally = new_tally(num_states, num_actions, discount, horizon)
     path = storage.existing_file(path, (".parquet",))
     names = panel.Columns(episode, time, state, action, next_state, terminated, weight)
     try:
@@ -95,25 +98,25 @@ def statistics_from_parquet(
 
 
 def _count(pieces: Iterator[_Piece], names: panel.Columns, tally: Tally) -> None:
-    tail, seen = None, _Labels()
+    tail, labels = None, _Labels()
     for piece in pieces:
         longer = piece.after(tail)
         steps, repeated = longer.steps(), len(longer.rows) - len(piece.rows)
         steps.check(names)
-        seen.add(longer, steps, repeated)
+        labels.add(longer, steps, repeated)
         tally.add(steps, repeated=repeated)
         tail = longer.tail(steps.follows)
-    seen.check()
+    labels.check()
     if tail is not None:
         tally.add(tail.steps(), repeated=len(tail.rows), ended=True)
 
 
-def _pieces(path: Path, file: "pq.ParquetFile", names: panel.Columns, shown: bool) -> Iterator[_Piece]:
+def _pieces(path: Path, file: "pq.ParquetFile", names: panel.Columns, progress: bool) -> Iterator[_Piece]:
     """The columns that are needed, some rows at a time, each checked on its own."""
     wanted = list(dict.fromkeys(names.names.values()))
     batches = file.iter_batches(_BATCH, columns=wanted)
     first_row = 0
-    with progress_bar(f"reading {path.name}", file.metadata.num_rows, shown=None if shown else False) as bar:
+    with progress_bar(f"reading {path.name}", file.metadata.num_rows, shown=None if progress else False) as bar:
         while True:
             with storage.unreadable(path, "a Parquet file"):
                 batch = next(batches, None)
@@ -130,14 +133,14 @@ def _pieces(path: Path, file: "pq.ParquetFile", names: panel.Columns, shown: boo
 
 
 class _Labels:
-    """The labels of all episodes so far: one that comes back was torn apart."""
+    """The labels of all episodes so far, to find episodes whose rows do not follow each other."""
 
     def __init__(self) -> None:
         self._labels: list[Any] = []
         self._rows: list[np.ndarray] = []
 
     def add(self, piece: _Piece, steps: panel.Steps, repeated: int) -> None:
-        """Remember the episodes that begin in a piece, and compare them with each other."""
+        """Add the episodes that start in a piece, and compare their labels with each other."""
         import pyarrow as pa
 
         first = np.flatnonzero(~steps.follows[repeated:]) + repeated
@@ -163,7 +166,7 @@ def _refuse_repeated(labels: "pa.Array", rows: np.ndarray) -> None:
     again[np.unique(codes, return_index=True)[1]] = False
     i = int(np.argmax(again))
     raise ValueError(
-        f"All rows of an episode must follow each other, but episode {labels[i].as_py()!r}, which begins in row "
+        f"All rows of an episode must follow each other, but episode {labels[i].as_py()!r}, which starts in row "
         f"{rows[int(np.argmax(codes == codes[i]))]}, comes back in row {rows[i]}. {panel.SORT}"
     )
 

@@ -1,5 +1,7 @@
 """Counting over the rows of a sorted table that may come in pieces."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -14,18 +16,21 @@ _KEYS = ("length", "final_state", "terminated", "starts_at_zero", "contiguous")
 class Tally:
     """Running sums. It is filled in place, because a table has many pieces and [S, A] may be large.
 
-    A piece may begin in the middle of an episode. It then starts with the last rows of the piece before it,
-    which are there to be compared with their neighbours and are not counted again.
+    A piece may start in the middle of an episode. Its first rows are then the last ones of the piece before it,
+    repeated so that neighbours can be compared; they are not counted again.
     """
 
-    def __init__(self, num_states: int, num_actions: int, discount: float) -> None:
+    def __init__(self, num_states: int, num_actions: int, discount: float, horizon: int | None = None) -> None:
         self.num_states, self.num_actions, self.discount = num_states, num_actions, discount
+        self.horizon = horizon
         self.num_steps = 0
         self.max_time = 0
         self.starts = np.zeros(num_states)
         self.visits = np.zeros(num_states * num_actions)
         self.choices = np.zeros(num_states * num_actions)
         self.moves = sp.csr_array((num_states * num_actions, num_states))
+        #: Choices at each time, [T, S·A]; only with a horizon, since endless episodes have endlessly many times.
+        self.by_time = None if horizon is None else sp.csr_array((horizon, num_states * num_actions))
         self._finished: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]] = []
         # Of the episode that the last piece left unfinished:
         self._open_since = 0
@@ -41,7 +46,7 @@ class Tally:
             self._count_episodes(steps, repeated, ended)
 
     def endings(self) -> tuple[dict[str, np.ndarray], Int[np.ndarray, " M"], Float[np.ndarray, " M"]]:
-        """How the finished episodes went: what they have in common, how many there are, and their weight."""
+        """How finished episodes ended: the distinct endings, how many episodes have each, and their weight."""
         if len(self._finished) != 1:
             nothing = dict.fromkeys(_KEYS, np.zeros(0, np.int64)), np.zeros(0, np.int64), np.zeros(0)
             parts = [nothing, *self._finished]
@@ -59,6 +64,9 @@ class Tally:
                 raise ValueError(
                     f"Each {name.replace('_', ' ')} must lie in 0..{size - 1}, but {steps.where(i)} has {values[i]}."
                 )
+        if self.horizon is not None and (steps.time >= self.horizon).any():
+            late = steps.where(int(np.argmax(steps.time >= self.horizon)))
+            raise ValueError(f"Each time must lie below the horizon {self.horizon}, but {late} does not.")
 
     def _count_choices(self, steps: Steps, repeated: int) -> None:
         weight, time = _weight(steps)[repeated:], steps.time[repeated:]
@@ -66,6 +74,8 @@ class Tally:
         discounted = weight * self.discount ** time.astype(float)
         self.visits += np.bincount(cell, discounted, minlength=len(self.visits))
         self.choices += np.bincount(cell, weight, minlength=len(self.choices))
+        if self.by_time is not None:
+            self.by_time = self.by_time + _entries(weight, time, cell, self.by_time.shape)
         first = np.flatnonzero(~steps.follows[repeated:]) + repeated
         self.starts += np.bincount(steps.state[first], _weight(steps)[first], minlength=self.num_states)
         self.num_steps += len(time)
@@ -81,22 +91,19 @@ class Tally:
             known[: max(repeated - 1, 0)] = False
             rows = np.flatnonzero(known)
             after = steps.state[rows + 1]
-        # SciPy keeps the integers that it is given; the short ones where they suffice save a third of the memory.
-        index = np.int32 if max(self.moves.shape) < 2**31 else np.int64
-        cell = (steps.state[rows] * self.num_actions + steps.action[rows]).astype(index)
-        entries = sp.coo_array((_weight(steps)[rows], (cell, after.astype(index))), shape=self.moves.shape)
-        self.moves = self.moves + entries.tocsr()
+        cell = steps.state[rows] * self.num_actions + steps.action[rows]
+        self.moves = self.moves + _entries(_weight(steps)[rows], cell, after, self.moves.shape)
 
     def _count_episodes(self, steps: Steps, repeated: int, ended: bool) -> None:
         if not len(steps.time):
             return
         run = np.cumsum(~steps.follows) - 1
-        begin = np.flatnonzero(~steps.follows)
-        since = steps.time[begin]
-        gap = np.bincount(run[1:], steps.follows[1:] & (np.diff(steps.time) != 1), minlength=len(begin)) > 0
+        first = np.flatnonzero(~steps.follows)
+        since = steps.time[first]
+        gap = np.bincount(run[1:], steps.follows[1:] & (np.diff(steps.time) != 1), minlength=len(first)) > 0
         if repeated:
             since[0], gap[0] = self._open_since, gap[0] | self._open_has_gap
-        last = np.append(begin[1:], len(steps.time)) - 1
+        last = np.append(first[1:], len(steps.time)) - 1
         # A piece does not show whether its last episode goes on in the next one.
         done = len(last) if ended else len(last) - 1
         self._open_since, self._open_has_gap = int(since[-1]), bool(gap[-1])
@@ -123,6 +130,13 @@ class Tally:
         # Added up when there are as many new ones as old ones: the cost stays linear in their number.
         if new > max(_PENDING, len(self._finished[0][1])):
             self.endings()
+
+
+def _entries(weight: np.ndarray, rows: np.ndarray, columns: np.ndarray, shape: Any) -> sp.csr_array:
+    """Weights added up at their places in a sparse matrix."""
+    # SciPy keeps the integers that it is given; the short ones where they suffice save a third of the memory.
+    index = np.int32 if max(shape) < 2**31 else np.int64
+    return sp.coo_array((weight, (rows.astype(index), columns.astype(index))), shape=shape).tocsr()
 
 
 def _weight(steps: Steps) -> Float[np.ndarray, " n"]:

@@ -53,7 +53,7 @@ def from_trajectories(trajectories: Iterable[Any]) -> Demonstrations:
 
 
 def to_trajectories(demos: Demonstrations) -> list[Trajectory]:
-    """One trajectory for each episode. Weights and labels have no place in it and are left out."""
+    """One trajectory for each episode. It cannot hold weights and labels; they are left out."""
     tabular = demos.states is not None
     before = demos.states if tabular else demos.observations
     after = demos.next_states if tabular else demos.next_observations
@@ -129,7 +129,7 @@ def _numbers(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
 
 
 def _alike(name: str, arrays: list[np.ndarray]) -> None:
-    """All trajectories have the same kind and shape of step, so that they can be laid end to end."""
+    """All trajectories have the same kind and shape of step, so that they can be concatenated."""
     first = arrays[0]
     for k, array in enumerate(arrays):
         if array.shape[1:] != first.shape[1:] or (array.dtype.kind == "f") != (first.dtype.kind == "f"):

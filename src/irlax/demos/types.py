@@ -1,4 +1,4 @@
-"""Observed types: individuals who differ in what is known of them, and share the parameters of their rewards."""
+"""Observed types: individuals with different observed covariates, whose rewards share their parameters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from irlax.demos.demonstrations import Demonstrations
 from irlax.rewards import LinearReward
 from irlax.typing import Float, Int
 
-#: Each type is planned for on its own, and compiled into one programme with the others.
+#: Each type is planned for separately, and all are compiled into one program.
 MOST = 200
 
 
@@ -69,13 +69,13 @@ def by_type(
 ) -> Types:
     """Split demonstrations into observed types: episodes whose covariates are equal.
 
-    `covariates` is an array with a number, or a row of L numbers, for each episode (`names` calls them), or a pandas
-    frame: its column `episode` says whose row it is, by the labels of the demonstrations (their number, if they have
-    none), and `columns` which covariates to read. The frame may be the panel itself, with a row for each choice, as
-    long as covariates do not change within an episode. A column of text becomes a 0/1 covariate for each of its
-    values but the first, "column=value", in their order.
+    `covariates` is an array with a number, or a row of L numbers, for each episode (`names` gives their names), or a
+    pandas frame: its column `episode` holds the label of the episode that a row is about (its number, if the
+    demonstrations have no labels), and `columns` are the covariates to read. The frame may be the panel itself, with a
+    row for each choice, as long as covariates do not change within an episode. A column of text becomes a 0/1 covariate
+    for each of its values but the first, "column=value", in their order.
 
-    Every type is planned for on its own, so there should be tens of them at most: round a continuous covariate.
+    Every type is planned for separately, so there should be tens of them at most: round a continuous covariate.
     """
     if not isinstance(demos, Demonstrations):
         raise TypeError(f"`demos` must be Demonstrations, but is a {type(demos).__name__}.")
@@ -93,7 +93,7 @@ def by_type(
     of_episode = of_episode.ravel()
     if len(values) > MOST:
         raise ValueError(
-            f"There are {len(values)} distinct rows of covariates, and each is planned for on its own. Round or group "
+            f"There are {len(values)} distinct rows of covariates, and each is planned for separately. Round or group "
             f"them into at most {MOST}, better into tens."
         )
     parts = tuple(demos.select(of_episode == g) for g in range(len(values)))
@@ -113,10 +113,10 @@ def _from_frame(
     once = frame[[episode, *columns]].drop_duplicates()
     changing = once[episode].duplicated()
     if changing.any():
-        who = once[episode][changing].tolist()
+        changed = once[episode][changing].tolist()
         raise ValueError(
-            f"Covariates must not change within an episode, but do for {checks.some(who)}. What changes belongs "
-            f"into the state."
+            f"Covariates must not change within an episode, but do for {checks.some(changed)}. What changes belongs "
+            f"to the state."
         )
     if once[list(columns)].isna().any(axis=None):
         raise ValueError("Covariates must be there for every episode, but some are missing. Fill them in.")

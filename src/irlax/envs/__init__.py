@@ -8,7 +8,7 @@ from irlax.envs.adapters import Brax, Gymnax
 from irlax.envs.bus_engine import BusEngine, BusPanel
 from irlax.envs.cartpole import CartPole
 from irlax.envs.checking import check_demos
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Step
 from irlax.envs.experts import expert_demos
 from irlax.envs.gridworld import Gridworld, cliff
 from irlax.envs.gymnasium import GymnasiumEnvironment, HostStep
@@ -22,6 +22,7 @@ from irlax.envs.risky_path import RiskyPath
 from irlax.envs.rollout import collect, evaluate
 from irlax.envs.tabular import Tabular, complete
 from irlax.envs.two_state_cycle import TwoStateCycle
+from irlax.spaces import Box, Discrete
 
 if TYPE_CHECKING:
     from irlax.envs.wrappers import RewardWrapper

@@ -1,8 +1,8 @@
-"""What follows an end: two ways to keep the length of an episode from saying how it went.
+"""Episodes that continue after their end, in two ways, so that their length is always the horizon.
 
 If some episodes end early, a learned reward that is positive everywhere makes an agent avoid the end, and one
-that is negative everywhere makes it seek the end, whatever it learned besides: what follows the end counts as 0,
-and nobody learned that 0. Primer, 4.1, "termination bias"; Kostrikov et al. (2019).
+that is negative everywhere makes it seek the end, whatever else was learned: the return after the end is 0, a number
+that was not learned. Primer, 4.1, "termination bias"; Kostrikov et al. (2019).
 """
 
 import abc
@@ -18,11 +18,12 @@ from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.demos.demonstrations import from_rows
 from irlax.envs.checking import check_demos
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Step
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 
-class Going(NamedTuple):
+class EpisodeState(NamedTuple):
     """The state of the environment inside, the last observation of it, whether it has ended, and the time."""
 
     inner: Any
@@ -31,49 +32,49 @@ class Going(NamedTuple):
     time: Int[Array, ""]
 
 
-class AbstractEnding(AbstractEnvironment):
-    """Episodes of a terminating environment, which go on after its end, up to the horizon. Nothing is paid there."""
+class AbstractContinued(AbstractEnvironment):
+    """Episodes of a terminating environment that continue after its end, up to the horizon, with reward 0."""
 
     #: The environment inside.
     env: eqx.AbstractVar[AbstractEnvironment]
 
     @abc.abstractmethod
-    def show(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
-        """What is seen, given the last observation of the environment inside and whether it has ended."""
+    def observe(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
+        """The observation, given the last one of the environment inside and whether that has ended."""
 
     @property
     def actions(self) -> Discrete | Box:
         return self.env.actions
 
-    def reset(self, key: PRNGKeyArray) -> tuple[Going, Float[Array, " obs"]]:
-        inner, observation = self.env.reset(key)
-        going = Going(inner, observation, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
-        return going, self.show(observation, going.ended)
+    def reset(self, *, key: PRNGKeyArray) -> tuple[EpisodeState, Float[Array, " obs"]]:
+        inner, observation = self.env.reset(key=key)
+        state = EpisodeState(inner, observation, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
+        return state, self.observe(observation, state.ended)
 
-    def step(self, key: PRNGKeyArray, state: Going, action: Any) -> Step:
-        moved = self.env.step(key, state.inner, action)
-        # The world inside stands still after its end.
+    def step(self, state: EpisodeState, action: Any, *, key: PRNGKeyArray) -> Step:
+        moved = self.env.step(state.inner, action, key=key)
+        # The environment inside does not change after its end.
         inner, observation = jax.tree.map(
             lambda old, new: jnp.where(state.ended, old, new),
             (state.inner, state.observation),
             (moved.state, moved.observation),
         )
         ended = state.ended | moved.terminated
-        after = Going(inner, observation, ended, state.time + 1)
+        after = EpisodeState(inner, observation, ended, state.time + 1)
         return Step(
             state=after,
-            observation=self.show(observation, ended),
+            observation=self.observe(observation, ended),
             reward=jnp.where(state.ended, 0, moved.reward),
             terminated=jnp.zeros((), bool),
             truncated=(after.time >= self.horizon) | (moved.truncated & ~ended),
         )
 
     def pad(self, demos: Demonstrations, *, key: PRNGKeyArray) -> Demonstrations:
-        """Demonstrations in the environment inside, as they would have gone on in this one.
+        """Demonstrations in the environment inside, as they would have continued in this one.
 
-        A terminated episode is carried on to the horizon. The actions after the end change nothing, so that a
-        soft-optimal demonstrator draws them uniformly, and so are they drawn here: a constant would tell the
-        demonstrator from the learner. Truncated episodes stay as long as they are.
+        A terminated episode is continued to the horizon. The actions after the end have no effect, so that a
+        soft-optimal demonstrator draws them uniformly, and so are they drawn here: with constant actions they could be
+        told from a learner's. Truncated episodes keep their length.
         """
         check_demos(self.env, demos)
         before, after = _observations(demos)
@@ -92,19 +93,19 @@ class AbstractEnding(AbstractEnvironment):
             terminated=False,
             weights=demos.weights,
             labels=demos.labels,
-            observations=np.asarray(self.show(np.where(over[:, None], after[source], before[source]), over)),
-            next_observations=np.asarray(self.show(after[source], over | ending[source])),
+            observations=np.asarray(self.observe(np.where(over[:, None], after[source], before[source]), over)),
+            next_observations=np.asarray(self.observe(after[source], over | ending[source])),
             rewards=None if demos.rewards is None else np.where(over, 0, demos.rewards[source]),
         )
 
 
-class FixedHorizon(AbstractEnding):
-    """After the end the environment stands still: its last observation is shown, and pays 0, up to the horizon.
+class FixedHorizon(AbstractContinued):
+    """After the end the environment does not change: its last observation is repeated, with reward 0, to the horizon.
 
-    Enough where an observation tells that the problem has ended, as at the goal of MountainCar; else two states
-    look the same of which only one is the end, and `Absorbing` is right. It is also better to learn a reward from: here
-    a demonstration weighs most in the one state in which it stands still, and what learns from a few can tell those
-    states from all others by heart.
+    Enough where an observation tells that the problem has ended, as at the goal of MountainCar; else two states have
+    the same observation of which only one is the end, and `Absorbing` is right. `Absorbing` is also better to learn a
+    reward from: here each demonstration repeats a last state of its own, with most of its weight, and a reward that is
+    learned from a few demonstrations can memorise these states.
     """
 
     env: AbstractEnvironment
@@ -118,11 +119,11 @@ class FixedHorizon(AbstractEnding):
     def observation_size(self) -> int:
         return self.env.observation_size
 
-    def show(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
+    def observe(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
         return observation
 
 
-class Absorbing(AbstractEnding):
+class Absorbing(AbstractContinued):
     """After the end an explicit absorbing state follows, up to the horizon: zeros, and an indicator that is 1.
 
     The indicator is appended to every observation, so that the reward of the absorbing state is learned like
@@ -140,21 +141,21 @@ class Absorbing(AbstractEnding):
     def observation_size(self) -> int:
         return self.env.observation_size + 1
 
-    def show(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
+    def observe(self, observation: Float[Array, "*n inner"], ended: Bool[Array, "*n"]) -> Float[Array, "*n obs"]:
         observation = jnp.asarray(observation)
         indicator = jnp.asarray(ended, observation.dtype)[..., None]
         return jnp.concatenate([observation * (1 - indicator), indicator], axis=-1)
 
 
 def cut_where_still(demos: Demonstrations) -> Demonstrations:
-    """Demonstrations in a `FixedHorizon`, cut where they begin to stand still: terminated there.
+    """Demonstrations in a `FixedHorizon`, cut where observations stop changing: terminated there.
 
-    For `pad` of an `Absorbing` environment. Standing still is to see one observation, to the last digit, until the
-    last step; so this is for observations that are real numbers, of which no two are equal by chance.
+    For `pad` of an `Absorbing` environment. Observations must be equal to the last digit until the last step; so this
+    is for observations that are real numbers, of which no two are equal by chance.
     """
     before, after = _observations(demos)
     still = (before == after).all(axis=1)
-    # Steps up to the last that moved; at least one, for an episode that was over before it began.
+    # Steps up to the last that changed something; at least one, for an episode that never changed.
     last = np.maximum.reduceat(np.where(still, -1, np.arange(demos.num_steps)), demos.offsets[:-1])
     lengths = np.maximum(last + 1 - demos.offsets[:-1], 1)
     kept = np.arange(demos.num_steps) < (demos.offsets[:-1] + lengths)[demos.episode]
@@ -172,22 +173,22 @@ def cut_where_still(demos: Demonstrations) -> Demonstrations:
 
 
 def refuse_variable_length(env: Any, demos: Demonstrations) -> None:
-    """Raise a ValueError unless the length of an episode says nothing about how it went."""
+    """Raise a ValueError unless all episodes are as long as the horizon, or parts of such."""
     why = (
         "A learned reward that is positive everywhere then makes an agent avoid the end, and a negative one makes it "
-        "seek the end, whatever it learned besides (termination bias). "
+        "seek the end, whatever else was learned (termination bias). "
     )
     if not env.fixed_horizon:
         raise ValueError(
             f"Episodes of {type(env).__name__} may end before its horizon of {env.horizon} steps. {why}Wrap the "
-            f"environment in `envs.Absorbing`, whose end has a reward to be learned, or in `envs.FixedHorizon`, which "
-            f"stands still after the end; both have `pad` for demonstrations."
+            f"environment in `envs.Absorbing`, in which the end has a reward to be learned, or in `envs.FixedHorizon`, "
+            f"which does not change after the end; both have `pad` for demonstrations."
         )
     if demos.terminated.any():
         raise ValueError(
             f"Episodes {checks.places(demos.terminated)} of the demonstrations are terminated, but those of "
             f"{type(env).__name__} always have {env.horizon} steps. {why}Use `pad` of the wrapper, `envs.Absorbing` or "
-            f"`envs.FixedHorizon`, to carry the demonstrations on after their end."
+            f"`envs.FixedHorizon`, to continue the demonstrations after their end."
         )
 
 
@@ -201,11 +202,9 @@ def _checked(env: Any) -> AbstractEnvironment:
 
 
 def _observations(demos: Demonstrations) -> tuple[Float[np.ndarray, "n obs"], Float[np.ndarray, "n obs"]]:
-    """Observations before and after each step; the latter are needed where an episode ends, if nowhere else."""
+    """Observations before and after each step; the latter are needed at least where an episode ends."""
     if demos.observations is None or demos.next_observations is None:
-        raise ValueError(
-            "To be carried on after their end, demonstrations need `observations` and `next_observations`."
-        )
+        raise ValueError("To be continued after their end, demonstrations need `observations` and `next_observations`.")
     return demos.observations, demos.next_observations
 
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax.envs.angles import within_half_turn
-from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
+from irlax.spaces import Discrete
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 
@@ -21,7 +21,7 @@ class Acrobot(AbstractTimedEnvironment):
     costs 1, but for the last, which lifts the tip one length above the bar: −cos θ₁ − cos(θ₁ + θ₂) > 1.
 
     Sutton and Barto (2018), whose equations these are; Gymnasium's Acrobot-v1. `FixedHorizon` gives it a fixed
-    horizon, with the same returns: at the goal it stands still and nothing is paid.
+    horizon, with the same returns: at the goal nothing changes, and rewards are 0.
     """
 
     horizon: int = eqx.field(static=True, default=500)
@@ -39,10 +39,10 @@ class Acrobot(AbstractTimedEnvironment):
     def actions(self) -> Discrete:
         return Discrete(3)
 
-    def start(self, key: PRNGKeyArray) -> Float[Array, " 4"]:
+    def start(self, *, key: PRNGKeyArray) -> Float[Array, " 4"]:
         return jr.uniform(key, (4,), minval=-0.1, maxval=0.1)
 
-    def move(self, key: PRNGKeyArray, inner: Float[Array, " 4"], action: Int[Array, ""]) -> Float[Array, " 4"]:
+    def move(self, inner: Float[Array, " 4"], action: Int[Array, ""], *, key: PRNGKeyArray) -> Float[Array, " 4"]:
         torque = jnp.asarray(action - 1, inner.dtype)
         after = _runge_kutta(lambda state: self._rate(state, torque), inner, self.seconds)
         fastest = jnp.pi * jnp.array([4.0, 9.0])
@@ -52,7 +52,9 @@ class Acrobot(AbstractTimedEnvironment):
         first, second, *spins = inner
         return jnp.stack([jnp.cos(first), jnp.sin(first), jnp.cos(second), jnp.sin(second), *spins])
 
-    def pay(self, inner: Float[Array, " 4"], action: Int[Array, ""], after: Float[Array, " 4"]) -> Float[Array, ""]:
+    def reward_of(
+        self, inner: Float[Array, " 4"], action: Int[Array, ""], after: Float[Array, " 4"]
+    ) -> Float[Array, ""]:
         return jnp.where(self.ended(after), 0.0, -1.0)
 
     def ended(self, inner: Float[Array, " 4"]) -> Bool[Array, ""]:

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete, Step
+from irlax.envs.environment import AbstractEnvironment, Step
 from irlax.envs.timed import Timed
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, PRNGKeyArray
 
 
@@ -52,11 +53,11 @@ class Gymnax(AbstractEnvironment):
         bounds = (np.broadcast_to(np.asarray(bound, np.float32), space.shape) for bound in (space.low, space.high))
         return Box(*bounds)
 
-    def reset(self, key: PRNGKeyArray) -> tuple[Timed, Float[Array, " obs"]]:
+    def reset(self, *, key: PRNGKeyArray) -> tuple[Timed, Float[Array, " obs"]]:
         observation, inner = self.inner.reset_env(key, self.params)
         return Timed(inner, jnp.zeros((), jnp.int32)), jnp.asarray(observation, jnp.float32)
 
-    def step(self, key: PRNGKeyArray, state: Timed, action: Any) -> Step:
+    def step(self, state: Timed, action: Any, *, key: PRNGKeyArray) -> Step:
         observation, inner, reward, ended, _ = self.inner.step_env(key, state.inner, action, self.params)
         time, terminated = state.time + 1, jnp.asarray(ended, bool)
         return Step(
@@ -95,11 +96,11 @@ class Brax(AbstractEnvironment):
         bound = np.ones(self.inner.action_size, np.float32)
         return Box(-bound, bound)
 
-    def reset(self, key: PRNGKeyArray) -> tuple[Timed, Float[Array, " obs"]]:
+    def reset(self, *, key: PRNGKeyArray) -> tuple[Timed, Float[Array, " obs"]]:
         inner = self.inner.reset(key)
         return Timed(inner, jnp.zeros((), jnp.int32)), inner.obs
 
-    def step(self, key: PRNGKeyArray, state: Timed, action: Any) -> Step:
+    def step(self, state: Timed, action: Any, *, key: PRNGKeyArray) -> Step:
         inner = self.inner.step(state.inner, jnp.clip(action, -1, 1))
         time, terminated = state.time + 1, inner.done > 0
         return Step(Timed(inner, time), inner.obs, inner.reward, terminated, (time >= self.horizon) & ~terminated)

@@ -1,4 +1,4 @@
-"""Rust's (1987) bus engines: when to replace what grows dearer to keep."""
+"""Rust's (1987) bus engines: when to replace an engine whose cost grows with mileage."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ from irlax.precision import scope
 from irlax.rewards import LinearReward
 from irlax.typing import Array, Float, Int
 
-#: The mark of an increment that was not seen.
-UNSEEN = -1
+#: Stands for an increment that was not observed.
+UNOBSERVED = -1
 
 
 class BusPanel(eqx.Module):
     """Buses observed month by month: the bin of their mileage, whether the engine was replaced, and the increments.
 
     Row i of `increments` is by how many bins the mileage grew since the month before row i of `demos`, counted from 0
-    after a replacement, or −1 where that was not seen. An episode of `demos` is a bus; its first month, of which
+    after a replacement, or −1 where that was not observed. An episode of `demos` is a bus; its first month, of which
     no increment is known, is left out.
     """
 
@@ -39,17 +39,17 @@ class BusPanel(eqx.Module):
         checks.has_shape("increments", self.increments, (self.demos.num_steps,), "one for each observed choice")
         checks.in_range("states", self.demos.tabular_states, self.bins, "bins")
         checks.in_range("actions", self.demos.actions, 2, "keep and replace")
-        if (self.increments < UNSEEN).any():
-            raise ValueError("`increments` must not be negative, but for −1 where one was not seen.")
+        if (self.increments < UNOBSERVED).any():
+            raise ValueError("`increments` must not be negative, but for −1 where one was not observed.")
 
     @property
     def increment_counts(self) -> Float[np.ndarray, " J"]:
-        """How often each increment, from 0 to the largest, was seen; buses count as often as their weight."""
-        seen = self.increments >= 0
-        if not seen.any():
-            raise ValueError("No increment was seen, so their probabilities cannot be estimated.")
+        """How often each increment, from 0 to the largest, was observed; buses count as often as their weight."""
+        observed = self.increments >= 0
+        if not observed.any():
+            raise ValueError("No increment was observed, so their probabilities cannot be estimated.")
         weights = np.repeat(self.demos.weights, self.demos.lengths)
-        return np.bincount(self.increments[seen], weights=weights[seen])
+        return np.bincount(self.increments[observed], weights=weights[observed])
 
     @property
     def increment_shares(self) -> Float[np.ndarray, " J"]:
@@ -118,7 +118,8 @@ class BusEngine(eqx.Module):
     def mdp(self) -> MDP:
         """The MDP, without its reward; buses start new."""
         probs = np.broadcast_to(self.increments, (self.bins, 2, len(self.increments)))
-        return MDP.from_successors(self._after(), probs, np.eye(self.bins)[0], discount=self.discount)
+        mdp = MDP.from_successors(self._after(), probs, np.eye(self.bins)[0], discount=self.discount)
+        return mdp.labelled(states=[f"bin {x}" for x in range(self.bins)], actions=self.action_names, time_unit="month")
 
     @functools.cached_property
     def reward(self) -> LinearReward:
@@ -156,13 +157,13 @@ class IncrementDynamics(eqx.Module):
 
 
 class IncrementDensity(eqx.Module):
-    """All but the last of the increments' probabilities ↦ the log probability of each that was seen, 0 of others."""
+    """All but the last of the increments' probabilities ↦ the log probability of each observed one, 0 of others."""
 
     increments: Int[Array, " n"]
 
     def __call__(self, free: Float[Array, " free"]) -> Float[Array, " n"]:
-        seen = self.increments >= 0
-        return jnp.where(seen, jnp.log(whole(free)[jnp.where(seen, self.increments, 0)]), 0)
+        observed = self.increments >= 0
+        return jnp.where(observed, jnp.log(whole(free)[jnp.where(observed, self.increments, 0)]), 0)
 
 
 def whole(free: Float[Array, " free"]) -> Float[Array, " J"]:

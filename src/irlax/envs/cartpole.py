@@ -7,8 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
+from irlax.spaces import Discrete
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 
@@ -18,11 +18,10 @@ class CartPole(AbstractTimedEnvironment):
     $$\ddot\theta = \frac{g\sin\theta - u\cos\theta}{l\,(4/3 - m\cos^2\theta/M)}, \quad
       \ddot x = u - \frac{ml}{M}\,\ddot\theta\cos\theta, \quad u = \frac{F + ml\,\dot\theta^2\sin\theta}{M}$$
 
-    with M the mass of cart and pole together and l half the pole's length. Each step pays 1, and |x| > 2.4 or
+    with M the mass of cart and pole together and l half the pole's length. Each step has reward 1, and |x| > 2.4 or
     |θ| > 12° ends the episode. Barto, Sutton and Anderson (1983), without friction; Gymnasium's CartPole-v1.
 
-    `FixedHorizon` gives it a fixed horizon, with the same returns: after the fall the world stands still and nothing
-    is paid.
+    `FixedHorizon` gives it a fixed horizon, with the same returns: after the fall nothing changes, and rewards are 0.
     """
 
     horizon: int = eqx.field(static=True, default=500)
@@ -45,10 +44,10 @@ class CartPole(AbstractTimedEnvironment):
     def actions(self) -> Discrete:
         return Discrete(2)
 
-    def start(self, key: PRNGKeyArray) -> Float[Array, " 4"]:
+    def start(self, *, key: PRNGKeyArray) -> Float[Array, " 4"]:
         return jr.uniform(key, (4,), minval=-0.05, maxval=0.05)
 
-    def move(self, key: PRNGKeyArray, inner: Float[Array, " 4"], action: Int[Array, ""]) -> Float[Array, " 4"]:
+    def move(self, inner: Float[Array, " 4"], action: Int[Array, ""], *, key: PRNGKeyArray) -> Float[Array, " 4"]:
         _, speed, angle, spin = inner
         push = jnp.where(action == 1, self.force, -self.force)
         sin, cos, moment = jnp.sin(angle), jnp.cos(angle), self.mass_pole * self.half_length
@@ -61,7 +60,9 @@ class CartPole(AbstractTimedEnvironment):
     def observe(self, inner: Float[Array, " 4"]) -> Float[Array, " 4"]:
         return inner
 
-    def pay(self, inner: Float[Array, " 4"], action: Int[Array, ""], after: Float[Array, " 4"]) -> Float[Array, ""]:
+    def reward_of(
+        self, inner: Float[Array, " 4"], action: Int[Array, ""], after: Float[Array, " 4"]
+    ) -> Float[Array, ""]:
         return jnp.ones(())
 
     def ended(self, inner: Float[Array, " 4"]) -> Bool[Array, ""]:

@@ -7,7 +7,7 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.demos.possible import refuse_rows
-from irlax.envs.environment import Discrete
+from irlax.spaces import Discrete
 
 
 def check_demos(env: Any, demos: Demonstrations) -> None:

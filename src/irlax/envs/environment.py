@@ -5,24 +5,12 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Bool, Float, PRNGKeyArray
 
 
-class Discrete(eqx.Module):
-    """Actions 0..num−1."""
-
-    num: int = eqx.field(static=True)
-
-
-class Box(eqx.Module):
-    """Actions in a box, one interval for each coordinate."""
-
-    low: Float[Array, " n"]
-    high: Float[Array, " n"]
-
-
 class Step(NamedTuple):
-    """What follows an action. `terminated` is the end of the problem, `truncated` the end of the observation."""
+    """The result of an action. `terminated`: the problem has ended; `truncated`: only the observation of it has."""
 
     state: Any
     observation: Float[Array, " obs"]
@@ -32,7 +20,7 @@ class Step(NamedTuple):
 
 
 class AbstractEnvironment(eqx.Module):
-    """A Markov decision problem that can be acted in but not looked into."""
+    """A Markov decision problem that is known only by acting in it."""
 
     #: The longest episode; when it is reached the episode is truncated.
     horizon: eqx.AbstractVar[int]
@@ -50,9 +38,9 @@ class AbstractEnvironment(eqx.Module):
         """The action space."""
 
     @abc.abstractmethod
-    def reset(self, key: PRNGKeyArray) -> tuple[Any, Float[Array, " obs"]]:
+    def reset(self, *, key: PRNGKeyArray) -> tuple[Any, Float[Array, " obs"]]:
         """A first state and its observation."""
 
     @abc.abstractmethod
-    def step(self, key: PRNGKeyArray, state: Any, action: Any) -> Step:
-        """One step. It does not reset: who rolls out decides what follows an end."""
+    def step(self, state: Any, action: Any, *, key: PRNGKeyArray) -> Step:
+        """One step. It does not reset: the rollout engine does, where an episode ended."""

@@ -22,8 +22,8 @@ class Gridworld(eqx.Module):
     | `.` | a free cell |
     | `#` | a wall: no cell at all |
     | `S` | a start; several share the start equally (none: every free cell) |
-    | `G` | a goal, which pays `goal_reward` |
-    | `X` | a hazard, which pays `hazard_reward` |
+    | `G` | a goal, with reward `goal_reward` |
+    | `X` | a hazard, with reward `hazard_reward` |
 
     Actions are up, right, down and left, and stay if `stay`. With probability `slip` the move is drawn at
     random from all of them instead. A move into a wall or off the board leaves the walker in place
@@ -114,7 +114,7 @@ class Gridworld(eqx.Module):
         alone = ~available.any(axis=1)
         if alone.any():
             raise ValueError(f"No move is possible from cells {checks.some(self.cells[alone].tolist())}.")
-        return MDP.from_successors(
+        mdp = MDP.from_successors(
             successors,
             probs,
             self._start(),
@@ -122,6 +122,7 @@ class Gridworld(eqx.Module):
             horizon=self.horizon,
             available=available,
         )
+        return mdp.labelled(layout=self.layout, actions=self.action_names[:num_moves])
 
     @property
     def marks(self) -> np.ndarray:
@@ -131,10 +132,10 @@ class Gridworld(eqx.Module):
     @functools.cached_property
     def reward(self) -> Float[np.ndarray, " S"]:
         """The true reward, over states."""
-        paid = np.full(len(self.cells), self.step_reward)
-        paid[self.marks == _GOAL] = self.goal_reward
-        paid[self.marks == _HAZARD] = self.hazard_reward
-        return paid
+        reward = np.full(len(self.cells), self.step_reward)
+        reward[self.marks == _GOAL] = self.goal_reward
+        reward[self.marks == _HAZARD] = self.hazard_reward
+        return reward
 
     def to_board(self, values: np.ndarray, fill: float = np.nan) -> np.ndarray:
         """Values over states as a picture, [height, width], with `fill` in walls."""
@@ -164,7 +165,7 @@ def cliff(
 ) -> Gridworld:
     """The cliff walk: along the bottom lies a cliff between start and goal.
 
-    A step costs 1, the cliff 100; both the goal, which pays nothing, and the foot of the cliff end the walk. After
+    A step costs 1, the cliff 100; both the goal, with reward 0, and the foot of the cliff end the walk. After
     Sutton and Barto (2018), Example 6.6, where a fall sends the walker back to the start instead.
     """
     checks.count("height", height, 2)

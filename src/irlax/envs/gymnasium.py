@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from irlax import checks
-from irlax.envs.environment import Box, Discrete
+from irlax.spaces import Box, Discrete
 from irlax.typing import Bool, Float, Shaped
 
 #: Environments of Gymnasium that never end before their time limit.
@@ -15,7 +15,7 @@ _ENDLESS = ("Pendulum", "HalfCheetah", "Swimmer", "Reacher", "Pusher", "Humanoid
 
 
 class HostStep(NamedTuple):
-    """What follows the actions in all copies. A copy that ended is reset at once.
+    """The result of the actions in all copies. A copy whose episode ended is reset at once.
 
     `final_observation` is what the action led to, `observation` what to act on next: the same, but for copies that
     ended, where it is the first of a new episode. A value after the step belongs to `final_observation`.
@@ -33,7 +33,7 @@ class GymnasiumEnvironment:
 
     `env` is an id, such as "HalfCheetah-v5", or a function that makes an environment; `options` go to
     `gymnasium.make`. The horizon is the id's own time limit, unless it is given. `after_end` says what follows a
-    termination: a new episode ("reset"), or, up to the horizon, what the wrappers of the same names show:
+    termination: a new episode ("reset"), or, up to the horizon, what the wrappers of the same names observe:
     "fixed-horizon" or "absorbing". Whether the horizon is fixed is known for the ids of Gymnasium that never
     end; for others of that kind say `fixed_horizon=True`.
 
@@ -62,9 +62,9 @@ class GymnasiumEnvironment:
         _check_observation_space(first)
         self._envs = [first] + [_made(env, options) for _ in range(num_envs - 1)]
         if after_end != "reset":
-            from irlax.envs.wrappers import GoesOn
+            from irlax.envs.wrappers import ContinueAfterEnd
 
-            self._envs = [GoesOn(copy, limit, indicator=after_end == "absorbing") for copy in self._envs]
+            self._envs = [ContinueAfterEnd(copy, limit, indicator=after_end == "absorbing") for copy in self._envs]
         known = self.name.split("/")[-1].rsplit("-", 1)[0] in _ENDLESS
         self.fixed_horizon = after_end != "reset" or (known if fixed_horizon is None else fixed_horizon)
         self._times = np.zeros(num_envs, int)
@@ -77,7 +77,7 @@ class GymnasiumEnvironment:
         return space.shape[0]
 
     def reset(self, seed: int | None = None) -> Float[np.ndarray, "num obs"]:
-        """Begin a new episode in every copy; copy i is seeded with seed + i."""
+        """Start a new episode in every copy; copy i is seeded with seed + i."""
         seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
         self._times[:] = 0
         return np.stack([self._first(i, seed) for i, seed in enumerate(seeds)])
@@ -88,18 +88,18 @@ class GymnasiumEnvironment:
         return HostStep(*map(np.stack, zip(*rows, strict=True)))
 
     def close(self) -> None:
-        """Give back what the simulators hold."""
+        """Close the simulators."""
         for env in self._envs:
             env.close()
 
     def _step(self, i: int, action: Any) -> tuple[Any, ...]:
-        seen, reward, terminated, truncated, _ = self._envs[i].step(action)
+        final, reward, terminated, truncated, _ = self._envs[i].step(action)
         self._times[i] += 1
-        seen = self._finite(seen, "step")
+        final = self._finite(final, "step")
         terminated = bool(terminated)
         truncated = not terminated and bool(truncated or self._times[i] >= self.horizon)
-        after = self._first(i, None) if terminated or truncated else seen
-        return after, seen, np.float64(reward), np.bool_(terminated), np.bool_(truncated)
+        observation = self._first(i, None) if terminated or truncated else final
+        return observation, final, np.float64(reward), np.bool_(terminated), np.bool_(truncated)
 
     def _first(self, i: int, seed: int | None) -> Float[np.ndarray, " obs"]:
         self._times[i] = 0
@@ -135,20 +135,20 @@ def _made(env: str | Callable[[], Any], options: dict[str, Any]) -> Any:
         return env()
     import gymnasium as gym
 
-    with _told(env):
+    with _gymnasium_errors(env):
         return gym.make(env, **options)
 
 
 @contextlib.contextmanager
-def _told(name: str) -> Iterator[None]:
-    """Gymnasium's own errors, as ours: with what to do."""
-    from gymnasium import error as told
+def _gymnasium_errors(name: str) -> Iterator[None]:
+    """Gymnasium's errors as ours, which say what to do."""
+    from gymnasium import error as errors
 
     try:
         yield
-    except told.DependencyNotInstalled as error:
+    except errors.DependencyNotInstalled as error:
         raise ImportError(f"{name} needs more than Gymnasium itself: {error} (or `pip install irlax[envs]`)") from None
-    except (told.UnregisteredEnv, told.DeprecatedEnv) as error:
+    except (errors.UnregisteredEnv, errors.DeprecatedEnv) as error:
         raise ValueError(
             f"There is no Gymnasium environment {name!r}: {error} Known ids: `gymnasium.pprint_registry()`."
         ) from None

@@ -57,9 +57,9 @@ def make(name: str, **options: Any) -> AbstractEnvironment | GymnasiumEnvironmen
     "two-state-cycle", "random-mdp", "objectworld" (see `Tabular`); "gymnasium:ID", "gymnax:NAME", "brax:NAME" for
     those of other libraries, which end as they end there. Options go to the environment's class.
 
-    What follows the end of the first five, where they have one, is said by `after_end`: "fixed-horizon" stands still
-    (see `FixedHorizon`), "absorbing" shows one state for every end (see `Absorbing`), which is better to learn a
-    reward from. `expert_demos` takes the same option.
+    What follows the end of the first five, where they have one, is `after_end`: "fixed-horizon" repeats the last
+    observation (see `FixedHorizon`), "absorbing" has one state for every end (see `Absorbing`), which is better to
+    learn a reward from. `expert_demos` takes the same option.
     """
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of an environment, but is a {type(name).__name__}.")
@@ -91,5 +91,4 @@ def _tabular(
     problem: Callable[..., Any], *, horizon: int = _TABULAR_HORIZON, terminates: bool = False, **options: Any
 ) -> Tabular:
     made = problem(**options)
-    layout = made.layout if isinstance(made, Gridworld) else None
-    return Tabular(made.mdp, made.reward, horizon=horizon, terminates=terminates, layout=layout)
+    return Tabular(made.mdp, made.reward, horizon=horizon, terminates=terminates)

@@ -6,8 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
-from irlax.envs.environment import Discrete
 from irlax.envs.timed import AbstractTimedEnvironment
+from irlax.spaces import Discrete
 from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 
@@ -18,7 +18,7 @@ class MountainCar(AbstractTimedEnvironment):
 
     with |v| ≤ 0.07 and x in [−1.2, 0.6]; the left wall stops the car. Each step costs 1, and x ≥ 0.5 at v ≥ 0
     ends the episode. Moore (1990); Gymnasium's MountainCar-v0. `FixedHorizon` gives it a fixed horizon, with
-    the same returns: at the goal the car stands still and nothing is paid.
+    the same returns: at the goal nothing changes, and rewards are 0.
     """
 
     horizon: int = eqx.field(static=True, default=200)
@@ -37,10 +37,10 @@ class MountainCar(AbstractTimedEnvironment):
     def actions(self) -> Discrete:
         return Discrete(3)
 
-    def start(self, key: PRNGKeyArray) -> Float[Array, " 2"]:
+    def start(self, *, key: PRNGKeyArray) -> Float[Array, " 2"]:
         return jnp.stack([jr.uniform(key, minval=-0.6, maxval=-0.4), jnp.zeros(())])
 
-    def move(self, key: PRNGKeyArray, inner: Float[Array, " 2"], action: Int[Array, ""]) -> Float[Array, " 2"]:
+    def move(self, inner: Float[Array, " 2"], action: Int[Array, ""], *, key: PRNGKeyArray) -> Float[Array, " 2"]:
         x, speed = inner
         speed = speed + 0.001 * (action - 1) - 0.0025 * jnp.cos(3 * x)
         speed = jnp.clip(speed, -self.fastest, self.fastest)
@@ -51,7 +51,9 @@ class MountainCar(AbstractTimedEnvironment):
     def observe(self, inner: Float[Array, " 2"]) -> Float[Array, " 2"]:
         return inner
 
-    def pay(self, inner: Float[Array, " 2"], action: Int[Array, ""], after: Float[Array, " 2"]) -> Float[Array, ""]:
+    def reward_of(
+        self, inner: Float[Array, " 2"], action: Int[Array, ""], after: Float[Array, " 2"]
+    ) -> Float[Array, ""]:
         return -jnp.ones(())
 
     def ended(self, inner: Float[Array, " 2"]) -> Bool[Array, ""]:

@@ -8,8 +8,8 @@ import jax.random as jr
 import numpy as np
 
 from irlax.envs.angles import within_half_turn
-from irlax.envs.environment import Box
 from irlax.envs.timed import AbstractTimedEnvironment
+from irlax.spaces import Box
 from irlax.typing import Array, Bool, Float, PRNGKeyArray
 
 
@@ -40,10 +40,10 @@ class Pendulum(AbstractTimedEnvironment):
         bound = np.array([self.strongest], np.float32)
         return Box(-bound, bound)
 
-    def start(self, key: PRNGKeyArray) -> Float[Array, " 2"]:
+    def start(self, *, key: PRNGKeyArray) -> Float[Array, " 2"]:
         return jr.uniform(key, (2,), minval=-1, maxval=1) * jnp.array([jnp.pi, 1.0])
 
-    def move(self, key: PRNGKeyArray, inner: Float[Array, " 2"], action: Float[Array, " 1"]) -> Float[Array, " 2"]:
+    def move(self, inner: Float[Array, " 2"], action: Float[Array, " 1"], *, key: PRNGKeyArray) -> Float[Array, " 2"]:
         angle, spin = inner
         turning = 1.5 * self.gravity * jnp.sin(angle) + 3.0 * self._torque(action)
         spin = jnp.clip(spin + self.seconds * turning, -self.fastest, self.fastest)
@@ -53,7 +53,9 @@ class Pendulum(AbstractTimedEnvironment):
         angle, spin = inner
         return jnp.stack([jnp.cos(angle), jnp.sin(angle), spin])
 
-    def pay(self, inner: Float[Array, " 2"], action: Float[Array, " 1"], after: Float[Array, " 2"]) -> Float[Array, ""]:
+    def reward_of(
+        self, inner: Float[Array, " 2"], action: Float[Array, " 1"], after: Float[Array, " 2"]
+    ) -> Float[Array, ""]:
         angle, spin = inner
         return -(within_half_turn(angle) ** 2 + 0.1 * spin**2 + 0.001 * self._torque(action) ** 2)
 

@@ -33,9 +33,10 @@ class RiskyPath(eqx.Module):
         transitions[0, self.RISKY, [2, 3]] = 0.5
         transitions[1, 0, 2] = transitions[2, 0, 2] = transitions[3, 0, 3] = 1
         available = np.array([[True, True], [True, False], [True, False], [True, False]])
-        return MDP.from_dense(
+        mdp = MDP.from_dense(
             transitions, np.eye(4)[0], discount=self.discount, horizon=self.horizon, available=available
         )
+        return mdp.labelled(states=self.state_names, actions=self.action_names)
 
     @property
     def reward(self) -> Float[np.ndarray, " S"]:

@@ -1,4 +1,4 @@
-"""Environments told by their dynamics alone: the clock and the ends are the same for all of them."""
+"""Environments that are defined by their dynamics; counting time and truncation are the same for all of them."""
 
 import abc
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from irlax.typing import Array, Bool, Float, Int, PRNGKeyArray
 
 
 class Timed(NamedTuple):
-    """What an environment is in, and how many steps of the episode were taken."""
+    """The state of an environment without time, and how many steps of the episode were taken."""
 
     inner: Any
     time: Int[Array, ""]
@@ -20,45 +20,45 @@ class Timed(NamedTuple):
 class AbstractTimedEnvironment(AbstractEnvironment):
     """An environment that is truncated after `horizon` steps.
 
-    `start`, `move`, `observe`, `pay` and `ended` say everything about a problem; here they become episodes.
+    `start`, `move`, `observe`, `reward_of` and `ended` define a problem; `reset` and `step` make episodes of them.
     """
 
     def __check_init__(self) -> None:
         checks.count("horizon", self.horizon)
 
     @abc.abstractmethod
-    def start(self, key: PRNGKeyArray) -> Any:
+    def start(self, *, key: PRNGKeyArray) -> Any:
         """Draw a first inner state."""
 
     @abc.abstractmethod
-    def move(self, key: PRNGKeyArray, inner: Any, action: Any) -> Any:
+    def move(self, inner: Any, action: Any, *, key: PRNGKeyArray) -> Any:
         """Draw the inner state that follows."""
 
     @abc.abstractmethod
     def observe(self, inner: Any) -> Float[Array, " obs"]:
-        """What an agent sees of an inner state."""
+        """The observation of an inner state."""
 
     @abc.abstractmethod
-    def pay(self, inner: Any, action: Any, after: Any) -> Float[Array, ""]:
+    def reward_of(self, inner: Any, action: Any, after: Any) -> Float[Array, ""]:
         """The reward of a step from `inner` to `after`."""
 
     @abc.abstractmethod
     def ended(self, inner: Any) -> Bool[Array, ""]:
         """Whether the problem ends in an inner state."""
 
-    def reset(self, key: PRNGKeyArray) -> tuple[Timed, Float[Array, " obs"]]:
-        inner = self.start(key)
+    def reset(self, *, key: PRNGKeyArray) -> tuple[Timed, Float[Array, " obs"]]:
+        inner = self.start(key=key)
         return Timed(inner, jnp.zeros((), jnp.int32)), self.observe(inner)
 
-    def step(self, key: PRNGKeyArray, state: Timed, action: Any) -> Step:
-        after = self.move(key, state.inner, action)
+    def step(self, state: Timed, action: Any, *, key: PRNGKeyArray) -> Step:
+        after = self.move(state.inner, action, key=key)
         time = state.time + 1
         terminated = self.ended(after)
         return Step(
             state=Timed(after, time),
             observation=self.observe(after),
-            reward=self.pay(state.inner, action, after),
+            reward=self.reward_of(state.inner, action, after),
             terminated=terminated,
-            # What ended did not also break off: nothing is left to look at.
+            # An episode that terminated at the horizon is not truncated, too.
             truncated=(time >= self.horizon) & ~terminated,
         )

@@ -25,13 +25,14 @@ class TwoStateCycle(eqx.Module):
         """The MDP, without its reward."""
         move = np.array([1, 0])
         successors = np.stack([move, np.array([0, 1])] if self.self_loops else [move, move], axis=1)
-        return MDP.from_successors(
+        mdp = MDP.from_successors(
             successors[..., None],
             np.ones((2, 2, 1)),
             np.array([0.5, 0.5]),
             discount=self.discount,
             horizon=self.horizon,
         )
+        return mdp.labelled(states=("A", "B"))
 
     @property
     def reward(self) -> Float[np.ndarray, " S"]:

@@ -1,4 +1,4 @@
-"""Wrappers of Gymnasium's own kind: our rewards for its learners, and episodes that go on after their end.
+"""Gymnasium wrappers: learned rewards for other learners, and episodes that continue after their end.
 
 Apart from the rest, since their base class makes them import Gymnasium.
 """
@@ -11,10 +11,10 @@ import numpy as np
 
 
 class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
-    """A Gymnasium environment that pays a learned reward r(observation, action, next_observation).
+    """A Gymnasium environment whose reward is a learned one, r(observation, action, next_observation).
 
     Any reinforcement learning library that trains on Gymnasium can train on it. The environment's own reward is
-    kept in `info["true_reward"]`, to be looked at, not learned from.
+    kept in `info["true_reward"]`, to be reported, not learned from.
     """
 
     def __init__(self, env: gym.Env, reward: Callable[[Any, Any, Any], Any]):
@@ -30,21 +30,21 @@ class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self._last: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         self._last, info = self.env.reset(seed=seed, options=options)
         return self._last, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act; the reward is the learned one."""
         after, true_reward, terminated, truncated, info = self.env.step(action)
-        paid = np.asarray(self._learned(self._last, action, after), float)
-        if paid.shape != () or not np.isfinite(paid):
-            raise ValueError(f"`reward` must give one finite number, but gave {paid!r}.")
+        reward = np.asarray(self._learned(self._last, action, after), float)
+        if reward.shape != () or not np.isfinite(reward):
+            raise ValueError(f"`reward` must give one finite number, but gave {reward!r}.")
         self._last = after
-        return after, float(paid), terminated, truncated, info | {"true_reward": true_reward}
+        return after, float(reward), terminated, truncated, info | {"true_reward": true_reward}
 
 
-class GoesOn(gym.Wrapper):
+class ContinueAfterEnd(gym.Wrapper):
     """`FixedHorizon`, or `Absorbing` if there is an indicator, for one Gymnasium environment."""
 
     def __init__(self, env: gym.Env, horizon: int, *, indicator: bool):
@@ -60,17 +60,17 @@ class GoesOn(gym.Wrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self._last, info = self.env.reset(seed=seed, options=options)
         self._ended, self._time = False, 0
-        return self._shown(), info
+        return self._observe(), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._time += 1
         reward, truncated, info = 0.0, False, {}
         if not self._ended:
             self._last, reward, self._ended, truncated, info = self.env.step(action)
-        over = self._time >= self._horizon or (truncated and not self._ended)
-        return self._shown(), float(reward), False, over, info
+        truncated = self._time >= self._horizon or (truncated and not self._ended)
+        return self._observe(), float(reward), False, truncated, info
 
-    def _shown(self) -> np.ndarray:
+    def _observe(self) -> np.ndarray:
         if not self._indicator:
             return self._last
         kept = np.zeros_like(self._last) if self._ended else self._last

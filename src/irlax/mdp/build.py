@@ -7,8 +7,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
 from irlax import checks
-from irlax.mdp.dynamics import AbstractDynamics, absorbing_states
-from irlax.mdp.rows import LONG
+from irlax.mdp.dynamics import AbstractDynamics
+from irlax.mdp.rows import AbstractRows
+from irlax.mdp.unrolled import LONG
 from irlax.typing import Bool, Float, Int
 
 
@@ -23,7 +24,7 @@ def fill_unavailable(
 
 
 class ListedActions(NamedTuple):
-    """Actions one after the other: whose each is, which of that state's it is, and where it leads."""
+    """A list of actions: the state of each, its number among those of the state, and its next states."""
 
     states: Int[np.ndarray, " N"]
     numbers: Int[np.ndarray, " N"]
@@ -96,8 +97,8 @@ def as_moves(
 ) -> tuple[Int[np.ndarray, "M S"], Float[np.ndarray, "M A"]] | None:
     """Where each move leads, and the chances of it, if they are the same in all states; else None.
 
-    A move is a column of successors that actions may share. If there were many, lists for each action would be shorter;
-    with few states there is nothing to gain.
+    A move is a column of successors that actions may share. None too if there are so many moves that lists for each
+    action would be shorter, or so few states that nothing would be saved.
     """
     num_states, num_actions, width = probs.shape
     if num_states < LONG or width < 2:
@@ -150,7 +151,7 @@ def shared_successors(
         # Successors of one state and action differ, so no cell is met twice.
         place = rank.reshape(probs.shape)[..., b]
         spread[each_state, each_action, place] += weight.reshape(probs.shape)[..., b]
-    # An action that does not exist needs a row of probabilities all the same; nobody reads it.
+    # An action that does not exist needs probabilities that sum to 1 all the same; they are never used.
     spread[~exists] = np.eye(shared_width)[0]
     return together[:, None], spread
 
@@ -180,7 +181,7 @@ def _padded(rows: sp.csr_array, num_states: int, num_actions: int) -> tuple[np.n
 
 
 def counts_to_probs(counts: Any, available: Any, unseen: str) -> tuple[Any, np.ndarray | None]:
-    """Relative frequencies, and what exists, given how to treat state–actions that were never seen.
+    """Relative frequencies, and what exists, given how to treat state–actions that were never observed.
 
     `counts` is [S, A, S'] or a list of scipy matrices; the result has the same form.
     """
@@ -215,23 +216,47 @@ def counts_to_probs(counts: Any, available: Any, unseen: str) -> tuple[Any, np.n
     return np.where(never[..., None], filler, counts * scale[..., None]), exists
 
 
-def undiscounted_end(dynamics: AbstractDynamics, available: Bool[np.ndarray, "R A"]) -> Bool[np.ndarray, " S"]:
+def absorbing_states(
+    dynamics: AbstractDynamics, rows: AbstractRows, available: Bool[np.ndarray, "R A"]
+) -> Bool[np.ndarray, " S"]:
+    """States that no available action leaves."""
+    state_of_row = np.asarray(rows.repeat(np.arange(dynamics.num_states)))
+    staying = np.zeros(available.shape)
+    for a, matrix in enumerate(dynamics.to_scipy()):
+        entries = matrix.tocoo()
+        back = entries.col == state_of_row[entries.row]
+        staying[:, a] = np.bincount(entries.row[back], entries.data[back], minlength=len(state_of_row))
+    ways_out = (available & (staying < 1 - 1e-12)).sum(axis=-1)
+    return np.asarray(rows.sum(ways_out)) == 0
+
+
+def successor_graph(dynamics: AbstractDynamics, rows: AbstractRows, chosen: Bool[np.ndarray, "R A"]) -> sp.csr_array:
+    """An (S, S) matrix that is positive where a chosen action can lead from one state to the other."""
+    state_of_row = np.asarray(rows.repeat(np.arange(dynamics.num_states)))
+    of_state = sp.csr_array((np.ones(len(state_of_row)), (state_of_row, np.arange(len(state_of_row)))))
+    matrices = enumerate(dynamics.to_scipy())
+    return sp.csr_array(of_state @ sum(sp.diags_array(chosen[:, a].astype(float)) @ matrix for a, matrix in matrices))
+
+
+def undiscounted_end(
+    dynamics: AbstractDynamics, rows: AbstractRows, available: Bool[np.ndarray, "R A"]
+) -> Bool[np.ndarray, " S"]:
     """The absorbing states of a proper MDP, or an error that says why γ = 1 has no meaning without a horizon."""
     advice = "Give a horizon, or a discount below 1."
-    terminal = absorbing_states(dynamics, available)
+    terminal = absorbing_states(dynamics, rows, available)
     if not terminal.any():
         raise ValueError(
             f"discount = 1 with no horizon needs absorbing states in which the problem ends, but no state is "
             f"absorbing. {advice}"
         )
-    several = terminal & (np.asarray(dynamics.added(available.sum(axis=1))) > 1)
+    several = terminal & (np.asarray(rows.sum(available.sum(axis=1))) > 1)
     if several.any():
         raise ValueError(
             f"discount = 1 with no horizon: absorbing states {checks.places(several)} have more than one "
             f"available action, so choosing there would earn entropy for ever (log 2 a step with two). "
             f"Pass `available=` with one action in each absorbing state. {advice}"
         )
-    lost = ~leading_to(dynamics.followers(available), terminal)
+    lost = ~leading_to(successor_graph(dynamics, rows, available), terminal)
     if lost.any():
         raise ValueError(
             f"discount = 1 with no horizon: no absorbing state can be reached from states "
@@ -242,7 +267,7 @@ def undiscounted_end(dynamics: AbstractDynamics, available: Bool[np.ndarray, "R 
 
 def leading_to(edges: Any, targets: Bool[np.ndarray, " S"]) -> Bool[np.ndarray, " S"]:
     """The states from which some target can be reached along edges (s, s') of a sparse matrix; targets too."""
-    # One extra node that every target is entered from: a backward search then starts everywhere at once.
+    # One extra node with an edge to every target: one search backwards from it finds what leads to any of them.
     source = sp.csr_array(targets.astype(float)[None, :])
     backwards = sp.block_array([[edges.T, None], [source, sp.csr_array((1, 1))]], format="csr")
     reached = np.zeros(len(targets) + 1, bool)

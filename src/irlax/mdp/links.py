@@ -3,6 +3,8 @@
 Backward, each state looks up the values of its successors. Forward, each state collects what flows into it. The
 textbook way to do the second is a scatter-add, which is several times slower than a lookup on CPUs and serialises
 on GPUs, so incoming links are listed too: both directions are lookups, and each is the other's transpose.
+
+The two are primitives of our own, because JAX would transpose a lookup into the scatter-add that is avoided.
 """
 
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from irlax.mdp.rows import LONG, UNROLL, sum_rows
+from irlax.mdp.unrolled import LONG, UNROLL, unrolled_sum
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Bool, Float, Int
 
@@ -26,15 +28,16 @@ class Predecessors(StaysOnDevice):
     not widen the table for all.
     """
 
-    #: Positions in the flattened [B, G, S] table of links; −1 pads.
-    entries: Int[Array, "W R"]
+    #: Positions in the flattened [B, G, R] table of links; −1 pads.
+    entries: Int[Array, "W S_and_extra"]
     #: The state that each row beyond the S-th belongs to.
     owners: Int[Array, " extra"]
 
     @classmethod
-    def of(cls, successors: Int[np.ndarray, "B G S"], present: Bool[np.ndarray, "B G S"]) -> "Predecessors":
+    def of(
+        cls, successors: Int[np.ndarray, "B G R"], present: Bool[np.ndarray, "B G R"], num_states: int
+    ) -> "Predecessors":
         """The incoming side of the links that are `present`."""
-        num_states = successors.shape[-1]
         links = np.flatnonzero(present)
         into = successors.ravel()[links]
         order = np.argsort(into, kind="stable")
@@ -65,7 +68,7 @@ def row_width(degree: Int[np.ndarray, " S"]) -> int:
     count = np.bincount(degree)
     degrees = np.arange(len(count))
     widths = np.unique(np.clip(degrees[count > 0], 1, UNROLL))
-    # An extra row costs its cells and a scattered addition, which is worth about eight of them.
+    # An extra row costs its cells and a scattered addition, which takes about as long as eight of them.
     cost = [(count * (width + (width + 8) * np.maximum(-(-degrees // width) - 1, 0))).sum() for width in widths]
     return int(widths[int(np.argmin(cost))])
 
@@ -73,35 +76,49 @@ def row_width(degree: Int[np.ndarray, " S"]) -> int:
 class Links(StaysOnDevice):
     """At most B next states for each state; for each action apart (G = A), or the same for all of them (G = 1)."""
 
-    successors: Int[Array, "B G S"]
+    #: A column for each row of a table over states and actions: R = S, unless some states take several rows.
+    successors: Int[Array, "B G R"]
     #: None where the pattern was not known when the dynamics were built (inside a trace).
     predecessors: Predecessors | None = None
 
     @classmethod
-    def of(cls, successors: Int[np.ndarray, "B G S"], present: Bool[np.ndarray, "B G S"]) -> "Links":
-        """Both directions of a pattern that is known."""
-        return cls(jnp.asarray(successors, jnp.int32), Predecessors.of(successors, present))
+    def of(
+        cls,
+        successors: Int[np.ndarray, "B G R"],
+        present: Bool[np.ndarray, "B G R"],
+        num_states: int | None = None,
+    ) -> "Links":
+        """Both directions of a pattern that is known, with as many states as columns unless `num_states` is given."""
+        size = successors.shape[-1] if num_states is None else num_states
+        return cls(jnp.asarray(successors, jnp.int32), Predecessors.of(successors, present, size))
 
-    def in_one(self) -> "Links":
+    @property
+    def num_states(self) -> int:
+        """S."""
+        if self.predecessors is None:
+            return self.successors.shape[-1]
+        return self.predecessors.entries.shape[-1] - self.predecessors.owners.shape[-1]
+
+    def of_one_action(self) -> "Links":
         """The links of all actions as those of one: the order in which they are listed stays the same."""
         return Links(self.successors.reshape(-1, 1, self.successors.shape[-1]), self.predecessors)
 
-    def ahead(self, value: Float[Array, " S"]) -> Float[Array, "B G S"]:
+    def next_values(self, value: Float[Array, " S"]) -> Float[Array, "B G R"]:
         """value(s') for each link."""
         if self.predecessors is None:
             return value[self.successors]
-        return _ahead.bind(value, self.successors, self.predecessors.entries, self.predecessors.owners)
+        return _next_values.bind(value, self.successors, self.predecessors.entries, self.predecessors.owners)
 
-    def collect(self, flow: Float[Array, "B G S"]) -> Float[Array, " S"]:
-        """What flows into each state; the transpose of `ahead`."""
+    def collect(self, flow: Float[Array, "B G R"]) -> Float[Array, " S"]:
+        """What flows into each state; the transpose of `next_values`."""
         if self.predecessors is None:
-            return jnp.zeros(self.successors.shape[-1], flow.dtype).at[self.successors].add(flow)
+            return jnp.zeros(self.num_states, flow.dtype).at[self.successors].add(flow)
         return _collect.bind(flow, self.successors, self.predecessors.entries, self.predecessors.owners)
 
 
-def _look_ahead(value: Array, successors: Array, entries: Array, owners: Array) -> Array:
-    width, groups, num_states = successors.shape
-    if width * groups > UNROLL**2 or num_states < LONG:
+def _look_up(value: Array, successors: Array, entries: Array, owners: Array) -> Array:
+    width, groups, num_rows = successors.shape
+    if width * groups > UNROLL**2 or num_rows < LONG:
         return jnp.take(value, successors, mode="clip")
     # One lookup for each row: XLA compiles a lookup with several axes into a far slower loop.
     looked_up = [jnp.take(value, row, mode="clip") for row in successors.reshape(width * groups, -1)]
@@ -109,13 +126,13 @@ def _look_ahead(value: Array, successors: Array, entries: Array, owners: Array) 
 
 
 def _sum_incoming(flow: Array, successors: Array, entries: Array, owners: Array) -> Array:
-    flow, num_states = flow.ravel(), successors.shape[-1]
-    rows = sum_rows(lambda entry: jnp.where(entry < 0, 0, jnp.take(flow, entry, mode="clip")), entries)
+    flow, num_states = flow.ravel(), entries.shape[-1] - owners.shape[-1]
+    rows = unrolled_sum(lambda entry: jnp.where(entry < 0, 0, jnp.take(flow, entry, mode="clip")), entries)
     return jnp.asarray(rows)[:num_states].at[owners].add(rows[num_states:])
 
 
 def _linear(name: str, compute: Callable[..., Array]) -> Primitive:
-    """A primitive that is linear in its first argument. JAX would transpose a lookup into the scatter that we avoid."""
+    """A primitive that is linear in its first argument; `_transposed` says what its transpose is."""
     primitive = Primitive(name)
     primitive.def_impl(jax.jit(compute))
 
@@ -137,7 +154,7 @@ def _transposed(primitive: Primitive, other: Primitive) -> None:
     ad.primitive_transposes[primitive] = rule
 
 
-_ahead = _linear("look_ahead", _look_ahead)
+_next_values = _linear("next_values", _look_up)
 _collect = _linear("collect", _sum_incoming)
-_transposed(_ahead, _collect)
-_transposed(_collect, _ahead)
+_transposed(_next_values, _collect)
+_transposed(_collect, _next_values)

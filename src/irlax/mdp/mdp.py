@@ -1,8 +1,8 @@
-"""Markov decision processes without a reward: what an observer of demonstrations knows beforehand."""
+"""Markov decision processes without a reward: what is known before a reward is learned from demonstrations."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol
 
 import equinox as eqx
 import jax
@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from irlax import checks
 from irlax.mdp.build import (
+    absorbing_states,
     as_moves,
     checked_actions,
     counts_to_probs,
@@ -20,24 +21,27 @@ from irlax.mdp.build import (
     merge_repeated,
     numbered,
     shared_successors,
+    successor_graph,
     successors_from_scipy,
     undiscounted_end,
 )
 from irlax.mdp.dense import Dense
-from irlax.mdp.dynamics import AbstractDynamics, absorbing_states
+from irlax.mdp.dynamics import AbstractDynamics
+from irlax.mdp.labels import Labels, as_texts
 from irlax.mdp.links import Links
 from irlax.mdp.moves import Moves
-from irlax.mdp.ragged import Layout, Ragged
+from irlax.mdp.rows import ONE_ROW, AbstractRows, SeveralRows
 from irlax.mdp.sparse import Deterministic, Successors
 from irlax.precision import StaysOnDevice, is_traced, scope
-from irlax.typing import Array, Bool, Float, Int, Scalar
+from irlax.typing import Array, Bool, Float, Int, Scalar, Shaped
 
 
 class MDP(StaysOnDevice):
-    """States, actions, discount γ, horizon T, initial distribution and transitions; the reward stands apart.
+    """States, actions, discount γ, horizon T, initial distribution and transitions, without a reward.
 
     Decisions are taken at t = 0..T−1; `horizon` None means that they never end. Build one with `from_dense`,
-    `from_successors`, `from_scipy` or `from_counts`, which check their arguments.
+    `from_successors`, `from_scipy`, `from_counts` or `from_actions`, which check their arguments; `labelled` names its
+    states and actions.
 
     Primer, Definition 2.1.
     """
@@ -47,9 +51,12 @@ class MDP(StaysOnDevice):
     discount: Scalar
     #: Action-major; None when every action exists everywhere.
     mask: Bool[Array, "A R"] | None = None
-    #: Where an undiscounted, endless problem ends; None in every other problem.
+    #: The terminal states of an undiscounted problem without a horizon; None in every other problem.
     terminal: Bool[Array, " S"] | None = None
+    #: Which rows of tables over states and actions belong to which state.
+    rows: AbstractRows = ONE_ROW
     horizon: int | None = eqx.field(static=True, default=None)
+    labels: Labels = Labels()
 
     @classmethod
     def from_dense(
@@ -141,7 +148,7 @@ class MDP(StaysOnDevice):
         `smoothing` is added to the counts before they are normalised: a number for every next state alike,
         or an array [S, A, S'] that is zero where a transition cannot happen. `initial` may be counts too.
 
-        A state and action that was never seen has no estimate. `unseen` says what to do: refuse ("error"),
+        A state and action that was never observed has no estimate. `unseen` says what to do: refuse ("error"),
         let the action not exist there ("unavailable"), or assume that it changes nothing ("stay") or leads
         anywhere with equal probability ("uniform").
         """
@@ -157,6 +164,32 @@ class MDP(StaysOnDevice):
         table = table + _checked_smoothing(smoothing, table.shape)
         probs, available = counts_to_probs(table, available, unseen)
         return cls.from_dense(probs, _normalised(initial), discount=discount, horizon=horizon, available=available)
+
+    @classmethod
+    def from_statistics(
+        cls,
+        statistics: "CountedMoves",
+        *,
+        discount: Scalar | None = None,
+        horizon: int | None = None,
+        available: Any = None,
+        smoothing: Any = 0.0,
+        unseen: Literal["error", "unavailable", "stay", "uniform"] = "error",
+    ) -> "MDP":
+        """From `DemoStatistics`: its starts and its counts of moves, as `from_counts` takes them.
+
+        `discount` is that of the statistics unless given. An absorbing state, in which no choice is observed, needs
+        `unseen="stay"`.
+        """
+        return cls.from_counts(
+            list(statistics.transitions),
+            statistics.starts,
+            discount=statistics.discount if discount is None else discount,
+            horizon=horizon,
+            available=available,
+            smoothing=smoothing,
+            unseen=unseen,
+        )
 
     @classmethod
     def from_actions(
@@ -184,16 +217,17 @@ class MDP(StaysOnDevice):
             length[roads.cells(start)] = metres        # in the order in which roads were listed
         """
         listed = checked_actions(states, successors, probs, len(np.atleast_1d(initial)))
-        layout = Layout.of(np.bincount(listed.states, minlength=len(np.atleast_1d(initial))))
         rest: Any = {"initial": initial, "discount": discount, "horizon": horizon}
-        plain = len(layout.counts) * layout.num_actions <= 2 * layout.num_rows * layout.width
-        shape = (len(layout.counts), layout.num_actions) if plain else (layout.num_rows, layout.width)
-        cells = (listed.states, listed.numbers) if plain else layout.cells(listed.states, listed.numbers)
-        followers, probs, available = listed.tables(shape, cells)
-        if plain:
+        counts = np.bincount(listed.states, minlength=len(np.atleast_1d(initial)))
+        several = SeveralRows.of(counts)
+        shape, full = (several.num_rows(len(counts)), several.width), (len(counts), int(counts.max()))
+        if np.prod(full) <= 2 * np.prod(shape):
+            followers, probs, available = listed.tables(full, (listed.states, listed.numbers))
             return cls.from_successors(followers, probs, available=available, **rest)
-        by_row = (*merge_repeated(followers, probs, available), available)
-        return _assembled(lambda *arrays: Ragged(_sparse(*arrays), layout), by_row, available=available, **rest)
+        followers, probs, available = listed.tables(shape, several.cells(listed.states, listed.numbers))
+        owner = np.asarray(several.repeat(np.arange(len(counts))))
+        by_row = (*merge_repeated(followers, probs, available), available, owner)
+        return _assembled(_sparse, by_row, available=available, rows=several, **rest)
 
     @property
     def num_states(self) -> int:
@@ -203,12 +237,17 @@ class MDP(StaysOnDevice):
     @property
     def num_actions(self) -> int:
         """A: as many as the state with the most of them has."""
-        return self.dynamics.num_actions
+        return self.rows.num_actions(self.dynamics.num_actions)
 
     @property
     def table_shape(self) -> tuple[int, int]:
         """The shape of tables over states and actions: (S, A), unless some states take several rows."""
-        return self.dynamics.num_rows, self.dynamics.width
+        return self.rows.num_rows(self.num_states), self.dynamics.num_actions
+
+    @property
+    def state_of_row(self) -> Int[np.ndarray, " R"]:
+        """The state that each row of a table belongs to."""
+        return np.asarray(self.rows.repeat(np.arange(self.num_states)))
 
     def cells(self, states: Any, actions: Any = None) -> tuple[Int[np.ndarray, "*n"], Int[np.ndarray, "*n"]]:
         """Row and column of states and actions in tables over them: (states, actions), unless states take several rows.
@@ -227,12 +266,12 @@ class MDP(StaysOnDevice):
         if absent.any():
             first = tuple(np.argwhere(absent)[0])
             raise ValueError(f"Action {actions[first]} is not available in state {states[first]}.")
-        return self.dynamics.cells(states, actions)
+        return self.rows.cells(states, actions)
 
     def exist(self, states: Int[np.ndarray, "*n"], actions: Int[np.ndarray, "*n"]) -> Bool[np.ndarray, "*n"]:
         """Whether each action is available in its state."""
-        if isinstance(self.dynamics, Ragged):
-            return np.asarray(actions < np.asarray(self.dynamics.layout.counts)[states])
+        if not self.rows.one_per_state:
+            return np.asarray(actions < self.num_available[states])
         return np.ones(np.shape(actions), bool) if self.mask is None else np.asarray(self.mask)[actions, states]
 
     def as_narrow(self, values: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -247,9 +286,23 @@ class MDP(StaysOnDevice):
         return self.mask.T if is_traced(self.mask) else np.asarray(self.mask).T
 
     @property
+    def num_available(self) -> Int[np.ndarray, " S"]:
+        """How many actions exist in each state."""
+        return np.asarray(self.rows.sum(np.asarray(self.available).sum(axis=1)))
+
+    @property
     def absorbing(self) -> Bool[np.ndarray, " S"]:
         """States that no available action leaves."""
-        return absorbing_states(self.dynamics, np.asarray(self.available))
+        return absorbing_states(self.dynamics, self.rows, np.asarray(self.available))
+
+    def successor_graph(self, chosen: Bool[np.ndarray, "R A"] | None = None) -> sp.csr_array:
+        """An (S, S) matrix that is positive where a chosen action, by default any available, can lead from s to s'."""
+        return successor_graph(self.dynamics, self.rows, np.asarray(self.available) if chosen is None else chosen)
+
+    def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "..."]:
+        """A table over (s, a, s'), aligned with the transitions that the dynamics store."""
+        self.require_one_row("A table over (s, a, s')")
+        return self.dynamics.align(table)
 
     def single_precision(self) -> "MDP":
         """The same problem in float32, for half the memory and about twice the speed.
@@ -270,7 +323,7 @@ class MDP(StaysOnDevice):
         Planners, occupancies and fits then run on all of them. Each device holds its share of the transitions; what is
         exchanged at each step is one number for each state. The devices must divide the number of states.
         """
-        self.refuse_ragged("spread over devices")
+        self.require_one_row("`MDP.sharded`")
         if len(mesh.axis_names) != 1:
             raise ValueError(f"`mesh` must have one axis, but has {mesh.axis_names}.")
         if self.num_states % mesh.size:
@@ -279,7 +332,7 @@ class MDP(StaysOnDevice):
                 f" to (each with one action, back to itself) to make it {-(-self.num_states // mesh.size) * mesh.size}."
             )
         (axis,), size = mesh.axis_names, self.num_states
-        # Where arrays go from here on is left to the compiler, whatever the given mesh says.
+        # Without the axis types of the given mesh: the placement of intermediate arrays is left to the compiler.
         mesh = Mesh(mesh.devices, mesh.axis_names)
 
         def spread(leaf: Any) -> Any:
@@ -292,13 +345,13 @@ class MDP(StaysOnDevice):
             placed = jax.tree.map(lambda leaf: spread(leaf) if np.ndim(leaf) else leaf, arrays)
             return eqx.combine(placed, rest)
 
-    def refuse_ragged(self, what: str) -> None:
-        """A ValueError for what needs tables with a row for each state."""
-        if isinstance(self.dynamics, Ragged):
+    def require_one_row(self, what: str) -> None:
+        """A ValueError, in the name of what needs tables with one row for each state, if some states take several."""
+        if not self.rows.one_per_state:
             raise ValueError(
-                f"An MDP in which states take several rows of a table ({self.table_shape}, for {self.num_states} "
-                f"states with up to {self.num_actions} actions) cannot be {what}. If it is small, build it with "
-                f"`from_successors` and `available=`."
+                f"{what} needs tables with one row for each state, but in this MDP some states take several rows "
+                f"(tables have shape {self.table_shape}, for {self.num_states} states with up to {self.num_actions} "
+                f"actions). If it is small, build it with `from_successors` and `available=`."
             )
 
     def replace(self, **changes: Any) -> "MDP":
@@ -308,8 +361,52 @@ class MDP(StaysOnDevice):
             raise TypeError(f"`replace` takes discount, horizon and initial, but got {', '.join(sorted(unknown))}.")
         kept = {"initial": self.initial, "discount": self.discount, "horizon": self.horizon} | changes
         available = None if self.mask is None else self.mask.T
-        replaced = _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, **kept)
-        return dataclasses.replace(replaced, initial=self.as_narrow(replaced.initial))
+        replaced = _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, rows=self.rows, **kept)
+        return dataclasses.replace(replaced, initial=self.as_narrow(replaced.initial), labels=self.labels)
+
+    def labelled(
+        self,
+        *,
+        states: Iterable[str] | None = None,
+        actions: Iterable[str] | None = None,
+        layout: Iterable[str] | None = None,
+        state_unit: str | None = None,
+        action_unit: str | None = None,
+        time_unit: str | None = None,
+    ) -> "MDP":
+        """The same problem with names for display; labels that are not given stay as they are.
+
+        `layout` draws a gridworld, a string a row, walls as "#". Files keep labels, reports and figures show them, and
+        no result depends on them.
+
+            machine = machine.labelled(states=["new", "worn", "broken"], actions=["keep", "replace"], time_unit="month")
+        """
+        several = {"states": states, "actions": actions, "layout": layout}
+        given: dict[str, Any] = {name: as_texts(name, texts) for name, texts in several.items() if texts is not None}
+        units = {"state_unit": state_unit, "action_unit": action_unit, "time_unit": time_unit}
+        given |= {name: as_texts(name, [unit])[0] for name, unit in units.items() if unit is not None}
+        labels = dataclasses.replace(self.labels, **given)
+        labels.check(self.num_states, self.num_actions)
+        return dataclasses.replace(self, labels=labels)
+
+
+class CountedMoves(Protocol):
+    """Sums over demonstrations: what `MDP.from_statistics` needs of `irlax.DemoStatistics`."""
+
+    @property
+    def discount(self) -> float:
+        """γ."""
+        ...
+
+    @property
+    def starts(self) -> Float[np.ndarray, " S"]:
+        """How often episodes started in each state."""
+        ...
+
+    @property
+    def transitions(self) -> Sequence[Any]:
+        """How often s' followed s, a scipy.sparse (S, S) matrix for each action."""
+        ...
 
 
 def _narrowed(leaf: Any) -> Any:
@@ -320,15 +417,20 @@ def _dense(transitions: Any) -> Dense:
     return Dense(jnp.swapaxes(jnp.asarray(transitions), 0, 1))
 
 
-def _sparse(successors: Any, probs: Any, available: Any) -> Successors | Deterministic:
+def _sparse(
+    successors: Any, probs: Any, available: Any, state_of_row: Int[np.ndarray, " R"] | None = None
+) -> Successors | Deterministic:
     if is_traced(successors, probs, available):
         return Successors(Links(jnp.asarray(successors, jnp.int32).T), jnp.asarray(probs).T)
+    state_of_row = np.arange(len(successors)) if state_of_row is None else state_of_row
+    num_states = int(state_of_row.max()) + 1
     if probs.shape[-1] == 1:
-        return Deterministic(Links.of(successors.T, np.ones(successors.T.shape, bool)))
+        # What does not exist leads back to its row, which may not be the first of its state.
+        return Deterministic(Links.of(state_of_row[successors].T, np.ones(successors.T.shape, bool), num_states))
     successors, probs = shared_successors(successors, probs, available) or (successors, probs)
     shared = successors.shape[1] < probs.shape[1]
     present = (probs > 0).any(axis=1, keepdims=True) if shared else probs > 0
-    return Successors(Links.of(successors.T, present.T), jnp.asarray(probs.T))
+    return Successors(Links.of(state_of_row[successors].T, present.T, num_states), jnp.asarray(probs.T))
 
 
 def _assembled(
@@ -339,6 +441,7 @@ def _assembled(
     discount: Any,
     horizon: Any,
     available: Any,
+    rows: AbstractRows = ONE_ROW,
 ) -> MDP:
     """Check what all constructors share, then put the parts together."""
     with scope(arrays, initial, discount, available):
@@ -348,11 +451,11 @@ def _assembled(
         discount, horizon = checks.discount(discount), checks.horizon(horizon)
         terminal = None
         if horizon is None and not is_traced(discount) and discount == 1 and not is_traced(dynamics, available):
-            everywhere = np.ones((dynamics.num_rows, dynamics.width), bool)
+            everywhere = np.ones((rows.num_rows(dynamics.num_states), dynamics.num_actions), bool)
             exists = everywhere if available is None else np.asarray(available)
-            terminal = jnp.asarray(undiscounted_end(dynamics, exists))
+            terminal = jnp.asarray(undiscounted_end(dynamics, rows, exists))
         mask = None if available is None else jnp.asarray(available).T
-        return MDP(dynamics, initial, discount, mask, terminal, horizon)
+        return MDP(dynamics, initial, discount, mask, terminal, rows, horizon)
 
 
 def _checked_available(available: Any, shape: tuple[int, int]) -> Any:

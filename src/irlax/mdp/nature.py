@@ -1,4 +1,4 @@
-"""Dynamics with parameters of their own, which are estimated beside the reward."""
+"""Dynamics with parameters of their own, which are estimated together with those of the reward."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from irlax.typing import Array, Float
 
 
 class Nature(eqx.Module):
-    """Transition probabilities P_ψ(s'|s,a) at an estimate of ψ, [J], and how likely ψ makes what nature did.
+    """Transition probabilities P_ψ(s'|s,a) at an estimate of ψ, [J], and the likelihood of observed transitions.
 
-    `dynamics` maps ψ to dynamics and `log_density` maps it to the log probability of what nature did beside each
-    observed choice, [n]; both are differentiated. Without `log_density` these are the observed moves from state to
-    next state. ψ must be free: of probabilities that sum to 1, leave one out. Functions that are `eqx.Module`s with
+    `dynamics` maps ψ to dynamics and `log_density` maps it to the log probability of the random outcome that followed
+    each observed choice, [n]; both are differentiated. Without `log_density` the outcomes are the observed next states.
+    ψ must be free: of probabilities that sum to 1, leave one out. Functions that are `eqx.Module`s with
     a `__call__` are compiled once for all of their arrays; others once each.
 
     `names` label ψ in tables.

@@ -1,54 +1,35 @@
 """MDPs as .npz files."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from irlax import checks, storage
-from irlax.mdp.dense import Dense
 from irlax.mdp.dynamics import AbstractDynamics
+from irlax.mdp.labels import num_cells
 from irlax.mdp.mdp import MDP
-from irlax.mdp.moves import Moves
-from irlax.mdp.ragged import Ragged
-from irlax.mdp.sparse import Deterministic, Successors
 from irlax.precision import is_traced
 from irlax.typing import Shaped
+from irlax.user_warnings import warn_user
 
 FORMAT = "irlax-mdp-1"
 _DYNAMICS = ("transitions", "states", "successors", "probs")
-_TEXTS = ("layout", "state_names", "action_names")
-_KEYS = ("format", *_DYNAMICS, "initial", "discount", "horizon", "available", *_TEXTS)
+#: The array of each label.
+_LABELS = {
+    "layout": "layout",
+    "states": "state_names",
+    "actions": "action_names",
+    "state_unit": "state_unit",
+    "action_unit": "action_unit",
+    "time_unit": "time_unit",
+}
+_KEYS = ("format", *_DYNAMICS, "initial", "discount", "horizon", "available", *_LABELS.values())
 
 
-class MDPFile(eqx.Module):
-    """An MDP with what its file says for the eye."""
-
-    mdp: MDP
-    #: A gridworld, a string a row, as `envs.Gridworld` draws it.
-    layout: tuple[str, ...] | None = eqx.field(static=True, default=None)
-    state_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
-    action_names: tuple[str, ...] | None = eqx.field(static=True, default=None)
-
-
-def save_mdp(
-    path: str | os.PathLike[str],
-    mdp: MDP,
-    *,
-    layout: Sequence[str] | None = None,
-    state_names: Sequence[str] | None = None,
-    action_names: Sequence[str] | None = None,
-) -> None:
-    """Write an MDP to an .npz file, whole or not at all; `load_mdp` says what is in it.
-
-    `layout` draws a gridworld, a string a row.
-
-        grid = envs.Gridworld(("S.", ".G"))
-        save_mdp("grid.npz", grid.mdp, layout=grid.layout)
-    """
+def save_mdp(path: str | os.PathLike[str], mdp: MDP) -> None:
+    """Write an MDP with its labels to an .npz file, whole or not at all; `load_mdp` says what is in it."""
     path = storage.known_suffix(path, (".npz",))
     if not isinstance(mdp, MDP):
         raise TypeError(f"`mdp` must be an MDP, but is a {type(mdp).__name__}.")
@@ -60,11 +41,9 @@ def save_mdp(
         "initial": mdp.initial,
         "discount": float(mdp.discount),
         "horizon": -1 if mdp.horizon is None else mdp.horizon,
-        "available": None if mdp.mask is None or isinstance(mdp.dynamics, Ragged) else mdp.mask.T,
+        "available": None if mdp.mask is None or not mdp.rows.one_per_state else mdp.mask.T,
     }
-    texts = {"layout": layout, "state_names": state_names, "action_names": action_names}
-    arrays |= {name: None if value is None else np.array(tuple(value)) for name, value in texts.items()}
-    _texts(arrays, mdp)
+    arrays |= {array: getattr(mdp.labels, name) for name, array in _LABELS.items()}
     storage.save_arrays(path, arrays)
 
 
@@ -83,18 +62,14 @@ def load_mdp(path: str | os.PathLike[str]) -> MDP:
     | `discount` | number | γ |
     | `horizon` | integer | decisions; −1 (or left out) for none |
     | `available` | bool [S,A] | optional: which actions exist where |
-    | `layout` | text [rows] | optional: a gridworld, drawn |
+    | `layout` | text [rows] | optional: a gridworld, drawn; this and the rest are what `MDP.labelled` takes |
     | `state_names` | text [S] | optional |
     | `action_names` | text [A] | optional |
+    | `state_unit`, `action_unit`, `time_unit` | text | optional |
     | `format` | text | optional: "irlax-mdp-1" |
 
     Nothing is ever unpickled, and no more is unpacked than the memory holds.
     """
-    return load_mdp_file(path).mdp
-
-
-def load_mdp_file(path: str | os.PathLike[str]) -> MDPFile:
-    """What `load_mdp` reads, with the layout and the names beside it."""
     path = storage.existing_file(path, (".npz",))
     arrays = storage.load_arrays(path, _KEYS, "an MDP (.npz)")
     try:
@@ -106,36 +81,32 @@ def load_mdp_file(path: str | os.PathLike[str]) -> MDPFile:
         written = [arrays[name].dtype for name in ("transitions", "probs", "initial") if name in arrays]
         if "format" in arrays and all(dtype == np.float32 for dtype in written):
             mdp = mdp.single_precision()
-        return MDPFile(mdp, **_texts(arrays, mdp))
+        return _labelled(path, mdp, arrays)
     except (TypeError, ValueError) as error:
         raise storage.in_file(path, error) from None
 
 
 def _dynamics(mdp: MDP) -> dict[str, Any]:
     """The arrays of the dynamics, state-major as the constructors take them."""
-    dynamics = mdp.dynamics
-    if isinstance(dynamics, Moves):
-        dynamics = dynamics.listed
-    if isinstance(dynamics, Ragged):
-        cells = np.nonzero(np.asarray(mdp.available))
-        states, numbers = dynamics.listed(*cells)
-        order = np.lexsort((numbers, states))
-        found = {"states": states} | {name: array[cells] for name, array in _stored(dynamics.rows).items()}
-        # Padding, which has probability 0, may point at a row that is no state's first.
-        beyond = found["successors"] >= mdp.num_states
-        found["successors"] = np.where(beyond, states[:, None], found["successors"])
-        return {name: array[order] for name, array in found.items()}
-    return _stored(dynamics)
+    stored = _stored(mdp.dynamics)
+    if mdp.rows.one_per_state:
+        return stored
+    cells = np.nonzero(np.asarray(mdp.available))
+    states, actions = mdp.rows.states_and_actions(*cells)
+    order = np.lexsort((actions, states))
+    listed = {"states": states} | {name: array[cells] for name, array in stored.items()}
+    return {name: array[order] for name, array in listed.items()}
 
 
 def _stored(dynamics: AbstractDynamics) -> dict[str, Any]:
-    if isinstance(dynamics, Dense):
-        return {"transitions": np.asarray(dynamics.probs).swapaxes(0, 1)}
-    if isinstance(dynamics, Deterministic):
-        return {"successors": np.asarray(dynamics.successor).T[..., None]}
-    if isinstance(dynamics, Successors):
-        return {"successors": np.asarray(dynamics.successors).T, "probs": np.asarray(dynamics.probs).T}
-    raise TypeError(f"No file format is known for dynamics of type {type(dynamics).__name__}.")
+    """The transitions with a row for each row of a table; without `probs` where each action has one next state."""
+    links, probs = dynamics.transitions()
+    if links is None:
+        return {"transitions": np.asarray(probs).swapaxes(0, 1)}
+    successors = np.broadcast_to(np.asarray(links.successors), dynamics.aligned_shape).T
+    if successors.shape[-1] == 1:
+        return {"successors": successors}
+    return {"successors": successors, "probs": np.broadcast_to(np.asarray(probs), dynamics.aligned_shape).T}
 
 
 def _check_keys(path: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -188,19 +159,26 @@ def _mdp(arrays: dict[str, np.ndarray]) -> MDP:
     return MDP.from_actions(arrays["states"], stored, arrays["initial"], probs=probs, **options)
 
 
-def _texts(arrays: dict[str, Any], mdp: MDP) -> dict[str, tuple[str, ...] | None]:
-    """Layout and names, if they are text and as many as there should be."""
-    lengths = {"layout": None, "state_names": mdp.num_states, "action_names": mdp.num_actions}
-    return {name: _text(name, arrays.get(name), length) for name, length in lengths.items()}
+def _labelled(path: Path, mdp: MDP, arrays: dict[str, np.ndarray]) -> MDP:
+    given = {name: _text(array, arrays[array], mdp) for name, array in _LABELS.items() if array in arrays}
+    layout = given.get("layout")
+    if layout is not None and len({len(row) for row in layout}) == 1 and num_cells(layout) != mdp.num_states:
+        # Files could once hold any drawing; it was not shown if it was of something else.
+        warn_user(
+            f"The `layout` in {path} is left out: it draws {num_cells(layout)} cells, but there are {mdp.num_states} "
+            f"states."
+        )
+        del given["layout"]
+    return mdp.labelled(**given)
 
 
-def _text(name: str, array: Shaped[np.ndarray, "..."] | None, length: int | None) -> tuple[str, ...] | None:
-    if array is None:
-        return None
+def _text(name: str, array: Shaped[np.ndarray, "..."], mdp: MDP) -> Any:
+    """A text, or a tuple of them."""
     if array.dtype.kind != "U":
         raise TypeError(f"`{name}` must hold text, but has dtype {array.dtype}.")
-    checks.has_shape(name, array, (length,), "a string for each")
-    texts = tuple(str(text) for text in array)
-    if name == "layout" and len({len(text) for text in texts}) != 1:
-        raise ValueError("`layout` must have rows of equal length, at least one.")
-    return texts
+    if name.endswith("_unit"):
+        checks.has_shape(name, array, (), "one text")
+        return str(array)
+    lengths = {"layout": None, "state_names": mdp.num_states, "action_names": mdp.num_actions}
+    checks.has_shape(name, array, (lengths[name],), "a text for each")
+    return tuple(str(text) for text in array)

@@ -10,11 +10,12 @@ import abc
 import jax.numpy as jnp
 
 from irlax.mdp import MDP, AbstractDynamics
-from irlax.mdp.rows import by_row, kept, log_sum_exp, softmax, written_out
+from irlax.mdp.derived import reweighted
+from irlax.mdp.unrolled import is_unrolled, log_sum_exp, softmax, stored_once, unrolled_map
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Float, Scalar
 
-#: What rounding can make of two values that are equal, in units of machine epsilon times the largest value.
+#: How far apart rounding can put two equal values, in units of machine epsilon times the largest value.
 TIE_ROUNDING = 64.0
 
 
@@ -22,7 +23,7 @@ class AbstractBackup(StaysOnDevice):
     """V ↦ q ↦ V, for one MDP and one reward."""
 
     mdp: MDP
-    #: One row will do where it is the same for all actions.
+    #: [1, R] where it is the same for all actions.
     reward: Float[Array, "A1 R"]
 
     @abc.abstractmethod
@@ -39,16 +40,16 @@ class AbstractBackup(StaysOnDevice):
 
     @abc.abstractmethod
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
-        """The transitions that the model reckons with."""
+        """The transitions that the model assumes, given the values of the states that follow."""
 
     def policy(self, q: Float[Array, "A R"], value: Float[Array, " S"]) -> Float[Array, "A R"]:
         """π(a|s), where V(s) = `value(q)` is known already."""
-        value = self.mdp.dynamics.spread(value)
-        return by_row(lambda q: jnp.exp(q - value), q)
+        value = self.mdp.rows.repeat(value)
+        return unrolled_map(lambda q: jnp.exp(q - value), q)
 
     @property
-    def nothing(self) -> Float[Array, " S"]:
-        """The values after the end."""
+    def final_value(self) -> Float[Array, " S"]:
+        """V_T = 0, after the last decision."""
         return jnp.zeros(self.mdp.num_states, self.reward.dtype)
 
     def __call__(self, next_value: Float[Array, " S"]) -> Float[Array, " S"]:
@@ -59,7 +60,7 @@ class AbstractBackup(StaysOnDevice):
         """`q` with −inf where an action does not exist."""
         if self.mdp.mask is None:
             return q
-        return by_row(lambda exists, q: jnp.where(exists, q, -jnp.inf), self.mdp.mask, q)
+        return unrolled_map(lambda exists, q: jnp.where(exists, q, -jnp.inf), self.mdp.mask, q)
 
 
 class SoftBackup(AbstractBackup):
@@ -74,7 +75,7 @@ class SoftBackup(AbstractBackup):
         return self.available_only(_discounted(self, next_value))
 
     def value(self, q: Float[Array, "A R"]) -> Float[Array, " S"]:
-        return self.mdp.dynamics.log_added_exp(log_sum_exp(q))
+        return self.mdp.rows.log_sum_exp(log_sum_exp(q))
 
     def log_policy(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
         return _log_softmax(self, q)
@@ -82,7 +83,7 @@ class SoftBackup(AbstractBackup):
     def choose(self, next_value: Float[Array, " S"]) -> tuple[Float[Array, " S"], Float[Array, "A R"]]:
         """V and π at once, before a horizon."""
         q = self.q(next_value)
-        if self.mdp.dynamics.num_rows > self.mdp.num_states:
+        if not self.mdp.rows.one_per_state:
             value = self.value(q)
             return value, self.policy(q, value)
         return softmax(q)
@@ -94,21 +95,21 @@ class SoftBackup(AbstractBackup):
 class HardBackup(AbstractBackup):
     """The return-maximising model: Q as in the soft one, V(s) = max_a Q(s,a); ties share the policy equally."""
 
-    #: How far apart the values of equally good actions may look for other reasons than rounding.
+    #: How far apart computed values of equally good actions may be for other reasons than rounding.
     slack: Scalar = 0.0
 
     def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return self.available_only(_discounted(self, next_value))
 
     def value(self, q: Float[Array, "A R"]) -> Float[Array, " S"]:
-        return self.mdp.dynamics.largest(q.max(axis=0))
+        return self.mdp.rows.max(q.max(axis=0))
 
     def log_policy(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
-        dynamics = self.mdp.dynamics
-        best = dynamics.spread(self.value(q))
+        rows = self.mdp.rows
+        best = rows.repeat(self.value(q))
         rounding = TIE_ROUNDING * jnp.finfo(q.dtype).eps * jnp.where(jnp.isfinite(q), jnp.abs(q), 0).max()
         ties = q >= best - (rounding + self.slack)
-        num_best = dynamics.spread(dynamics.added(ties.sum(axis=0))).astype(q.dtype)
+        num_best = rows.repeat(rows.sum(ties.sum(axis=0))).astype(q.dtype)
         return jnp.where(ties, -jnp.log(num_best), -jnp.inf)
 
     def policy(self, q: Float[Array, "A R"], value: Float[Array, " S"]) -> Float[Array, "A R"]:
@@ -119,7 +120,7 @@ class HardBackup(AbstractBackup):
 
 
 class PathBackup(AbstractBackup):
-    r"""The (non-causal) maximum entropy model, which believes that it can pay for luck.
+    r"""The (non-causal) maximum entropy model, which treats the outcome of a transition as if it were chosen too.
 
     $$Q(s,a) = \log\textstyle\sum_{s'} P(s'|s,a)\,e^{r(s,a,s') + \gamma V(s')}, \quad
       V(s) = \log\textstyle\sum_a e^{Q(s,a)}$$
@@ -127,38 +128,41 @@ class PathBackup(AbstractBackup):
     At γ = 1 this is the law of paths in proportion to their probability times exp(return). Primer, 3.3.
     """
 
-    #: The part of the reward that depends on s', aligned with the dynamics; it may not be averaged here.
+    #: The part of the reward that depends on s', aligned with the dynamics; it must not be averaged over s' here.
     transition_reward: Float[Array, "..."] | None = None
 
     def q(self, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return self.available_only(self.reward + self.mdp.dynamics.log_mean_exp(self._exponent(next_value)))
 
     def value(self, q: Float[Array, "A R"]) -> Float[Array, " S"]:
-        return self.mdp.dynamics.log_added_exp(log_sum_exp(q))
+        return self.mdp.rows.log_sum_exp(log_sum_exp(q))
 
     def log_policy(self, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
         return _log_softmax(self, q)
 
     def believed_dynamics(self, next_value: Float[Array, " S"]) -> AbstractDynamics:
         r"""$\hat P(s'|s,a) \propto P(s'|s,a)\,e^{r(s,a,s') + \gamma V(s')}$."""
+        dynamics = self.mdp.dynamics
+        if dynamics.aligned_shape[dynamics.next_axis] == 1:
+            # The one next state keeps all of the probability.
+            return dynamics
         exponent = self._exponent(next_value)
-        log_norm = self.mdp.dynamics.log_mean_exp(exponent)
-        return self.mdp.dynamics.tilt(exponent - self.mdp.dynamics.over_next(log_norm))
+        return reweighted(dynamics, exponent - dynamics.for_all_next(dynamics.log_mean_exp(exponent)))
 
     def _exponent(self, next_value: Float[Array, " S"]) -> Float[Array, "..."]:
-        ahead = self.mdp.discount * self.mdp.dynamics.ahead(next_value)
-        return ahead if self.transition_reward is None else self.transition_reward + ahead
+        discounted = self.mdp.discount * self.mdp.dynamics.next_values(next_value)
+        return discounted if self.transition_reward is None else self.transition_reward + discounted
 
 
 def _discounted(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
     """r + γ E[V(S')]."""
     expected = backup.mdp.dynamics.backward(next_value)
-    if not written_out(expected):
+    if not is_unrolled(expected):
         return backup.reward + backup.mdp.discount * expected
     rewards = list(backup.reward) * (len(expected) // len(backup.reward))
-    return kept([reward + backup.mdp.discount * row for reward, row in zip(rewards, expected, strict=True)])
+    return stored_once([reward + backup.mdp.discount * after for reward, after in zip(rewards, expected, strict=True)])
 
 
 def _log_softmax(backup: AbstractBackup, q: Float[Array, "A R"]) -> Float[Array, "A R"]:
-    value = backup.mdp.dynamics.spread(backup.value(q))
-    return by_row(lambda q: q - value, q)
+    value = backup.mdp.rows.repeat(backup.value(q))
+    return unrolled_map(lambda q: q - value, q)

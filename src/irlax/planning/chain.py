@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 
 from irlax.mdp import AbstractDynamics
-from irlax.mdp.rows import by_row, sum_rows
+from irlax.mdp.derived import under_policy
+from irlax.mdp.rows import ONE_ROW, AbstractRows
+from irlax.mdp.unrolled import unrolled_map, unrolled_sum
 from irlax.planning.krylov import Operator, solve
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Bool, Float, Scalar
@@ -22,16 +24,17 @@ class Chain(StaysOnDevice):
     dynamics: AbstractDynamics
     discount: Scalar
     terminal: Bool[Array, " S"] | None = None
+    rows: AbstractRows = ONE_ROW
 
-    def ahead(self, value: Float[Array, " S"]) -> Float[Array, " S"]:
+    def backward(self, value: Float[Array, " S"]) -> Float[Array, " S"]:
         """γ P_π value."""
-        by_row = sum_rows(jnp.multiply, self.policy, self.dynamics.backward(value))
-        return self._going_on(self.discount * self.dynamics.added(by_row))
+        by_row = unrolled_sum(jnp.multiply, self.policy, self.dynamics.backward(value))
+        return self._zero_at_ends(self.discount * self.rows.sum(by_row))
 
-    def onward(self, mass: Float[Array, " S"]) -> Float[Array, " S"]:
+    def forward(self, mass: Float[Array, " S"]) -> Float[Array, " S"]:
         """γ P_πᵀ mass: where mass on states lands one step later."""
-        mass = self.dynamics.spread(self._going_on(mass))
-        return self.discount * self.dynamics.forward(by_row(lambda policy: policy * mass, self.policy))
+        mass = self.rows.repeat(self._zero_at_ends(mass))
+        return self.discount * self.dynamics.forward(unrolled_map(lambda policy: policy * mass, self.policy))
 
     def solve_values(self, gain: Float[Array, " S"], tol: Scalar = KRYLOV_TOLERANCE) -> Float[Array, " S"]:
         """(I − γ P_π)⁻¹ gain: the value of earning `gain` at each step."""
@@ -46,42 +49,42 @@ class Chain(StaysOnDevice):
         return self._solve(start, KRYLOV_TOLERANCE, transpose=True)
 
     def occupancy(self, start: Float[Array, " S"]) -> Float[Array, "A R"]:
-        """Discounted visits to states and actions; an end, where nothing is decided, is not counted."""
-        return self.policy * self.dynamics.spread(self._going_on(self.solve_visits(start)))
+        """Discounted visits to states and actions; terminal states, where no decision is taken, are not counted."""
+        return self.policy * self.rows.repeat(self._zero_at_ends(self.solve_visits(start)))
 
     def long_run(self, start: Float[Array, " S"]) -> Float[Array, " S"]:
-        r"""Where the undiscounted chain is in the long run: μ = P_πᵀ μ, of mass 1, if it has one closed class.
+        r"""Where an undiscounted chain (γ = 1) is in the long run: μ = P_πᵀ μ, of mass 1, if it has one closed class.
 
         Since 1ᵀμ = 1, it solves (I − P_πᵀ + start·1ᵀ) μ = start, for any distribution `start`: a regular system,
         whose derivatives are those of μ.
         """
         if start.shape[-1] <= DENSE_LIMIT:
-            matrix = self.dynamics.matrix(self.policy)
+            matrix = self.rows.sum(self.dynamics.matrix(self.policy))
             system = jnp.eye(len(matrix), dtype=matrix.dtype) - matrix.T + start[:, None]
             return jnp.linalg.solve(system, start)
 
         def forward(mass):
-            return mass - self.dynamics.forward(self.policy * mass) + start * mass.sum()
+            return mass - self.forward(mass) + start * mass.sum()
 
         def adjoint(value):
-            return value - (self.policy * self.dynamics.backward(value)).sum(axis=0) + start @ value
+            return value - self.backward(value) + start @ value
 
         return _solved(forward, adjoint, start, KRYLOV_TOLERANCE)
 
-    def _going_on(self, values: Float[Array, " S"]) -> Float[Array, " S"]:
+    def _zero_at_ends(self, values: Float[Array, " S"]) -> Float[Array, " S"]:
         return values if self.terminal is None else jnp.where(self.terminal, 0, values)
 
     def _solve(self, rhs: Float[Array, " S"], tol: Scalar, *, transpose: bool) -> Float[Array, " S"]:
         if rhs.shape[-1] <= DENSE_LIMIT:
-            matrix = self.discount * self.dynamics.matrix(self.policy)
+            matrix = self.discount * self.rows.sum(self.dynamics.matrix(self.policy))
             if self.terminal is not None:
                 matrix = jnp.where(self.terminal[:, None], 0, matrix)
             system = jnp.eye(len(matrix), dtype=matrix.dtype) - matrix
             return jnp.linalg.solve(system.T if transpose else system, rhs)
         # With the actions averaged over once, a product costs a fraction of a backup.
-        nothing_to_choose = jnp.ones((1, self.dynamics.num_rows), rhs.dtype)
-        chain = Chain(nothing_to_choose, self.dynamics.under(self.policy), self.discount, self.terminal)
-        values, visits = (lambda x: x - chain.ahead(x)), (lambda x: x - chain.onward(x))
+        averaged, one_action = under_policy(self.dynamics, self.policy), jnp.ones((1, self.policy.shape[-1]), rhs.dtype)
+        chain = Chain(one_action, averaged, self.discount, self.terminal, self.rows)
+        values, visits = (lambda x: x - chain.backward(x)), (lambda x: x - chain.forward(x))
         forward, adjoint = (visits, values) if transpose else (values, visits)
         return _solved(forward, adjoint, rhs, tol)
 

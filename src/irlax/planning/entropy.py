@@ -1,9 +1,10 @@
 r"""Entropies of a policy in an MDP, all discounted.
 
-The entropy of trajectories splits into what nature contributes and what the policy does:
+The entropy of trajectories is the sum of that of transitions and that of the policy's choices:
 $H(S_{0:T-1}, A_{0:T-1}) = $ transition entropy $+ H(A_{0:T-1} \| S_{0:T-1})$. Primer, 2.3.
 """
 
+import math
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 from jax.scipy.special import entr, xlogy
 
 from irlax.mdp import MDP
-from irlax.planning.occupancy import carried_out, occupancy_of
+from irlax.planning.occupancy import occupancy_of, prepared
 from irlax.precision import exact
 from irlax.typing import Array, Float
 
@@ -22,22 +23,22 @@ DENSE_ENTRIES = 50_000_000
 @exact
 def causal_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     r"""$H(A_{0:T-1} \| S_{0:T-1}) = \sum_t \gamma^t H(A_t | S_t)$. Primer, Definition 2.2."""
-    return _causal(*carried_out(mdp, policy))
+    return _causal(*prepared(mdp, policy))
 
 
 def _causal(mdp: MDP, policy: Any) -> Float[Array, ""]:
     joint = occupancy_of(mdp, policy)
-    by_state = jnp.vectorize(lambda rows: mdp.dynamics.spread(mdp.dynamics.added(rows)), signature="(r)->(r)")
-    return xlogy(joint, by_state(joint.sum(axis=-2))[..., None, :]).sum() - xlogy(joint, joint).sum()
+    of_state = jnp.vectorize(lambda mass: mdp.rows.repeat(mdp.rows.sum(mass)), signature="(r)->(r)")
+    return xlogy(joint, of_state(joint.sum(axis=-2))[..., None, :]).sum() - xlogy(joint, joint).sum()
 
 
 @exact
 def transition_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
-    r"""$H(S_0) + \sum_{t=1}^{T-1} \gamma^t H(S_t | S_{t-1}, A_{t-1})$: what nature contributes.
+    r"""$H(S_0) + \sum_{t=1}^{T-1} \gamma^t H(S_t | S_{t-1}, A_{t-1})$: the part of random transitions.
 
     It is zero when dynamics and start are both deterministic. S_T, which no decision follows, is not in it.
     """
-    return _transition(*carried_out(mdp, policy))
+    return _transition(*prepared(mdp, policy))
 
 
 def _transition(mdp: MDP, policy: Any) -> Float[Array, ""]:
@@ -50,40 +51,41 @@ def _transition(mdp: MDP, policy: Any) -> Float[Array, ""]:
 @exact
 def trajectory_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
     r"""$H(S_{0:T-1}, A_{0:T-1})$ by the chain rule, each term of time t weighted by γᵗ."""
-    mdp, policy = carried_out(mdp, policy)
+    mdp, policy = prepared(mdp, policy)
     return _transition(mdp, policy) + _causal(mdp, policy)
 
 
 @exact
 def conditional_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
-    r"""$H(A_{0:T-1} | S_{0:T-1})$, the entropy of actions to one who sees all states, later ones too.
+    r"""$H(A_{0:T-1} | S_{0:T-1})$, the entropy of actions given all states, later ones included.
 
     Given the states, A_t depends on S_t and S_{t+1} alone, so this is
     $\sum_{t<T-1} \gamma^t H(A_t | S_t, S_{t+1}) + \gamma^{T-1} H(A_{T-1} | S_{T-1})$: never more than
     the causal entropy. For small problems: it uses P as a dense array.
     """
-    mdp.refuse_ragged("asked for the entropy of actions given all states")
-    entries = mdp.num_states**2 * mdp.num_actions
+    entries = math.prod(mdp.table_shape) * mdp.num_states
     if entries > DENSE_ENTRIES:
         raise ValueError(
             f"`conditional_entropy` needs P(s'|s,a) as one array of {entries} entries; it is meant for small problems."
         )
-    return _conditional(mdp, occupancy_of(*carried_out(mdp, policy)))
+    return _conditional(mdp, occupancy_of(*prepared(mdp, policy)))
 
 
 @jax.jit
 def _conditional(mdp: MDP, joint: Float[Array, "*T A R"]) -> Float[Array, ""]:
-    each_action = jnp.eye(mdp.num_actions)[:, :, None] * jnp.ones(mdp.num_states)
+    num_rows, num_columns = mdp.table_shape
+    each_action = jnp.eye(num_columns)[:, :, None] * jnp.ones(num_rows)
     transitions = jax.vmap(mdp.dynamics.matrix)(each_action)
 
     def given_both_states(joint):
-        return _entropy_of_first(joint[..., None] * transitions)
+        return _entropy_of_actions(mdp, joint[..., None] * transitions)
 
     if mdp.horizon is None:
         return given_both_states(joint)
-    return jax.lax.map(given_both_states, joint[:-1]).sum() + _entropy_of_first(joint[-1])
+    return jax.lax.map(given_both_states, joint[:-1]).sum() + _entropy_of_actions(mdp, joint[-1])
 
 
-def _entropy_of_first(mass: Float[Array, "A ..."]) -> Float[Array, ""]:
-    """−Σ mass · log(mass / Σ_a mass): the entropy of the first axis given the others."""
-    return xlogy(mass, mass.sum(axis=0)).sum() - xlogy(mass, mass).sum()
+def _entropy_of_actions(mdp: MDP, mass: Float[Array, "A R *after"]) -> Float[Array, ""]:
+    """−Σ mass · log(mass / Σ_a mass): the entropy of actions given the states, and what follows, if anything."""
+    total = mdp.rows.repeat(mdp.rows.sum(mass.sum(axis=0)))
+    return xlogy(mass, total).sum() - xlogy(mass, mass).sum()

@@ -1,4 +1,4 @@
-"""The stationary value V = T V of an endless problem: solved, certified, and differentiated implicitly.
+"""The stationary value V = T V of a problem without a horizon: solved, certified, and differentiated implicitly.
 
 Two methods. *Value iteration* applies T until the span of the last change certifies the result; it costs
 about log(tol)/log(γ) sweeps. *Newton's method* is soft policy iteration, V ← V + (I − γP_π)⁻¹(TV − V): one
@@ -10,6 +10,7 @@ with w the expected number of steps to the end: inside it a fixed point exists.
 """
 
 import functools
+import math
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -32,13 +33,13 @@ METHODS = ("auto", "newton", "value-iteration")
 MAX_NEWTON_STEPS = 300
 MAX_SWEEPS = 1_000_000
 #: Relative residual of the linear solve of a Newton step on large problems, in units of 1 − γ, because smooth residuals
-#: are magnified by up to 1/(1 − γ): digits beyond that are lost with the next step anyway.
+#: are magnified by up to 1/(1 − γ): a higher accuracy would be lost with the next step.
 INEXACT = 0.1
 #: Sweeps of value iteration in place of a Newton step that did not help.
 FALLBACK_SWEEPS = 50
 #: A backup's rounding error, in units of machine epsilon times the largest value.
 ROUNDING = 8.0
-#: With residuals this small, relative to the values, it is worth the effort to look for a certificate.
+#: Only with residuals this small, relative to the values, is the longest way to the end computed for a certificate.
 NEARLY_SOLVED = 1e-6
 
 
@@ -72,20 +73,20 @@ def fixed_point(
 ) -> Solution:
     """Solve V = T V to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), or to the rounding floor where that is higher.
 
-    `start` is a guess, such as the solution of a problem nearby. At γ < 1 any guess leads to the solution; at γ = 1
-    one that goes round in circles would not, and it is left aside. `unit` is what a reward of 1 stands for, where the
-    caller has scaled rewards: warnings speak of what the user gave.
+    `start` is a guess, such as the solution of a similar problem. At γ < 1 any guess leads to the solution; at γ = 1
+    one whose greedy policy never ends would not, so `start` is not used. `unit` is what a reward of 1 stands for, where
+    the caller has scaled rewards: warnings are in the user's units.
     """
     checks.one_of("method", method, METHODS)
-    settings = Settings(checks.positive("tol", tol), _chosen(backup, tol, method))
+    settings = Settings(checks.positive("tol", tol), _chosen_method(backup, tol, method))
     usable = start is not None and backup.mdp.terminal is None
     solution = Solution(*_solve(settings, backup, start if usable else None))
     if not is_traced(solution):
-        _complain(solution, backup, settings, float(unit))
+        _warn(solution, backup, settings, float(unit))
     return solution
 
 
-def _chosen(backup: AbstractBackup, tol: float, method: Method) -> Method:
+def _chosen_method(backup: AbstractBackup, tol: float, method: Method) -> Method:
     """Newton, unless so few sweeps are needed that they cost less than its linear solves."""
     discount = backup.mdp.discount
     if method != "auto":
@@ -98,7 +99,7 @@ def _chosen(backup: AbstractBackup, tol: float, method: Method) -> Method:
     if backup.mdp.num_states > DENSE_LIMIT:
         return "value-iteration" if sweeps <= 150 else "newton"
     # A dense factorisation against sweeps over what is stored: they break even at about S³/6 stored entries.
-    stored = jax.eval_shape(backup.mdp.dynamics.aligned_probs).size
+    stored = math.prod(backup.mdp.dynamics.aligned_shape)
     return "value-iteration" if sweeps <= max(100, backup.mdp.num_states**3 / (6 * stored)) else "newton"
 
 
@@ -123,12 +124,12 @@ def chain_at(backup: AbstractBackup, value: Float[Array, " S"]) -> Chain:
     """The chain whose discounted matrix is the derivative of the backup at `value`."""
     policy = jnp.exp(backup.log_policy(backup.q(value)))
     mdp = backup.mdp
-    return Chain(policy, backup.believed_dynamics(value), mdp.discount, mdp.terminal)
+    return Chain(policy, backup.believed_dynamics(value), mdp.discount, mdp.terminal, mdp.rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"] | None) -> Solution:
-    start = backup.nothing if backup.mdp.terminal is None else _proper_start(backup)
+    start = backup.final_value if backup.mdp.terminal is None else _proper_start(backup)
     if guess is not None:
         start = jnp.where(jnp.isfinite(guess).all(), guess, start)
     certify = _certified if backup.mdp.terminal is None else _certified_undiscounted
@@ -144,7 +145,7 @@ def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"
         residual: Array
         steps: Array
 
-    def look(value, bound_before, steps):
+    def assess(value, bound_before, steps):
         after = backup(value)
         return State(value, *certify(backup, value, after), bound_before, after - value, steps)
 
@@ -152,46 +153,46 @@ def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"
         scale = jnp.maximum(1, jnp.abs(state.candidate).max())
         done = state.bound <= jnp.maximum(settings.tol * scale, 2 * state.floor)
         if newton:
-            # Convergence is quadratic: one more step buys the digits that differences of values need at γ → 1.
+            # Convergence is quadratic: one more step gives the precision that differences of values need at γ → 1.
             done &= state.bound > state.bound_before / 4
         return ~done & (state.steps < limit) & jnp.isfinite(state.residual).all()
 
     def swept(state, sweeps):
         value = jax.lax.fori_loop(0, sweeps, lambda _, value: backup(value), state.value)
-        return look(value, state.bound, state.steps + 1)
+        return assess(value, state.bound, state.steps + 1)
 
     def advance(state):
         if not newton:
-            return look(state.value + state.residual, state.bound, state.steps + 1)
+            return assess(state.value + state.residual, state.bound, state.steps + 1)
         chain = chain_at(backup, state.value)
         if backup.mdp.num_states <= DENSE_LIMIT:
-            return look(state.value + chain.solve_values(state.residual), state.bound, state.steps + 1)
+            return assess(state.value + chain.solve_values(state.residual), state.bound, state.steps + 1)
         undiscounted = backup.mdp.terminal is not None
         tol = KRYLOV_TOLERANCE if undiscounted else INEXACT * (1 - backup.mdp.discount)
         move = chain.solve_values(state.residual, tol)
         # An iterative solve can break down; sweeps cannot.
-        left = jnp.linalg.norm(move - chain.ahead(move) - state.residual)
+        left = jnp.linalg.norm(move - chain.backward(move) - state.residual)
         solved = left <= 0.5 * jnp.linalg.norm(state.residual)
         return jax.lax.cond(
             solved,
-            lambda: look(state.value + move, state.bound, state.steps + 1),
+            lambda: assess(state.value + move, state.bound, state.steps + 1),
             lambda: swept(state, FALLBACK_SWEEPS),
         )
 
-    end = jax.lax.while_loop(unfinished, advance, look(start, jnp.full_like(start[0], jnp.inf), jnp.asarray(0)))
+    end = jax.lax.while_loop(unfinished, advance, assess(start, jnp.full_like(start[0], jnp.inf), jnp.asarray(0)))
     broken = ~jnp.isfinite(end.bound)
     return Solution(jnp.where(broken, jnp.inf, end.candidate), jnp.where(broken, jnp.inf, end.bound), end.steps)
 
 
 def _proper_start(backup: AbstractBackup) -> Float[Array, " S"]:
-    """The value of choosing at random, which ends: a policy for V = 0 may go round in circles for ever."""
-    dynamics = backup.mdp.dynamics
-    gain = backup.q(backup.nothing)
+    """The value of the uniform policy, which is proper; the greedy policy for V = 0 may never end."""
+    mdp, rows = backup.mdp, backup.mdp.rows
+    gain = backup.q(backup.final_value)
     exists = jnp.isfinite(gain)
-    uniform = exists.astype(gain.dtype) / dynamics.spread(dynamics.added(exists.sum(axis=0)))
-    chain = Chain(uniform, dynamics, backup.mdp.discount, backup.mdp.terminal)
-    mean = dynamics.added((uniform * jnp.where(exists, gain, 0)).sum(axis=0))
-    return chain.solve_values(mean if backup.mdp.terminal is None else jnp.where(backup.mdp.terminal, 0, mean))
+    uniform = exists.astype(gain.dtype) / rows.repeat(rows.sum(exists.sum(axis=0)))
+    mean = rows.sum((uniform * jnp.where(exists, gain, 0)).sum(axis=0))
+    chain = Chain(uniform, mdp.dynamics, mdp.discount, mdp.terminal, rows)
+    return chain.solve_values(mean if mdp.terminal is None else jnp.where(mdp.terminal, 0, mean))
 
 
 def _certified(
@@ -227,7 +228,7 @@ def _certified_undiscounted(
         longest_way = functools.partial(_longest_way, backup, value, epsilon)
         steps_to_end = jax.lax.cond(worthwhile, longest_way, lambda steps: steps, steps_to_end)
     longest = steps_to_end.max()
-    # An interval wider than the values themselves certifies nothing: a circle that pays looks like a very long way.
+    # An interval wider than the values certifies nothing: a cycle that does not lose is like a very long way.
     certified = is_inside(steps_to_end) & (epsilon * longest <= scale)
     return value, jnp.where(certified, epsilon * longest, jnp.inf), 2 * rounding * longest
 
@@ -254,14 +255,14 @@ def _longest_way(
     return 1 + jax.lax.while_loop(unfinished, longer, (jnp.full_like(now, -1), now, jnp.asarray(0)))[1]
 
 
-def _complain(solution: Solution, backup: AbstractBackup, settings: Settings, unit: float) -> None:
+def _warn(solution: Solution, backup: AbstractBackup, settings: Settings, unit: float) -> None:
     bound, steps = float(solution.error_bound), int(solution.steps)
     if not np.isfinite(bound):
         if backup.mdp.terminal is None:
             raise ValueError("The value has no finite solution: rewards this large overflow. Rescale them.")
         raise NoFixedPointError(
-            "The soft fixed point does not exist: at discount = 1 the reward and the entropy of going round "
-            "in circles outweigh the way to the end, so values grow without bound "
+            "The soft fixed point does not exist: at discount = 1 the reward and the entropy of some cycle "
+            "outweigh the way to the end, so values grow without bound "
             f"(no solution that float64 can certify after {steps} Newton steps). Lower the rewards, give a horizon, or "
             "discount."
         )

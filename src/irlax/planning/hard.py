@@ -8,7 +8,7 @@ import numpy as np
 
 from irlax.mdp import MDP
 from irlax.planning.backup import HardBackup
-from irlax.planning.circles import refuse_circles, why_unbounded, without_free_circles
+from irlax.planning.cycles import merge_free_cycles, refuse_cycles, unbounded_message
 from irlax.planning.fixed_point import Method, NoFixedPointError, Solution, fixed_point
 from irlax.planning.plan import Plan, backward_induction, folded
 from irlax.planning.soft import TOLERANCE
@@ -27,45 +27,45 @@ def hard_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
     `soft_plan`; on an infinite horizon "newton" is Howard's policy iteration.
 
     At γ = 1 with no horizon, V is the largest total reward of all policies, also of those that never end: where one can
-    go round in circles for nothing, it is at least 0. A circle that earns as much as it costs, or more, is an error:
-    its total has no limit. Inside `jit` circles cannot be looked for: V is that of the policies that end, and +inf if
-    that cannot be certified.
+    stay in a cycle of zero reward, it is at least 0. A cycle that earns as much as it costs, or more, is an error: its
+    total has no limit. Inside `jit` cycles cannot be searched for: V is that of the policies that end, and +inf if that
+    cannot be certified.
     """
     backup = HardBackup(mdp, folded(mdp, reward))
     if mdp.horizon is not None:
         return Plan(backup, _backward(backup), jnp.zeros((), backup.reward.dtype), jnp.asarray(mdp.horizon))
     if mdp.terminal is None or is_traced(backup):
         return _solved(backup, tol, method)
-    smaller, place = without_free_circles(backup)
+    smaller, new_state = merge_free_cycles(backup)
     try:
         plan = _solved(smaller, tol, method)
     except NoFixedPointError:
-        raise ValueError(why_unbounded(smaller, place)) from None
-    refuse_circles(smaller, place, np.asarray(plan.value))
+        raise ValueError(unbounded_message(smaller, new_state)) from None
+    refuse_cycles(smaller, new_state, np.asarray(plan.value))
     if smaller is backup:
         return plan
     assert isinstance(plan.backup, HardBackup)
-    acting = HardBackup(mdp, backup.reward, plan.backup.slack)
-    return Plan(acting, plan.value[place], plan.error_bound, plan.steps)
+    with_slack = HardBackup(mdp, backup.reward, plan.backup.slack)
+    return Plan(with_slack, plan.value[new_state], plan.error_bound, plan.steps)
 
 
 @jax.jit
 def _backward(backup: HardBackup) -> Float[Array, "T S"]:
-    """Backward induction on centred rewards, so that their level costs no digits."""
+    """Backward induction on centred rewards, so that a large common level costs no precision."""
     centre, _ = _centre_and_unit(backup)
     periods = jnp.cumsum(backup.mdp.discount ** jnp.arange(backup.mdp.horizon, dtype=centre.dtype))[::-1]
-    return backward_induction(_eased(backup, centre, 1.0)) + (centre * periods)[:, None]
+    return backward_induction(_rescaled(backup, centre, 1.0)) + (centre * periods)[:, None]
 
 
 def _solved(backup: HardBackup, tol: float, method: Method) -> Plan:
     centre, unit = _centre_and_unit(backup)
-    eased = _eased(backup, centre, unit)
-    return _restored(backup, eased, fixed_point(eased, tol, method, unit=unit), centre, unit)
+    rescaled = _rescaled(backup, centre, unit)
+    return _restored(backup, rescaled, fixed_point(rescaled, tol, method, unit=unit), centre, unit)
 
 
 @jax.jit
 def _centre_and_unit(backup: HardBackup) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """What to subtract from rewards and what to divide them by, so that planning keeps its digits.
+    """What to subtract from rewards and what to divide them by, so that planning loses no precision.
 
     The middle of the rewards is subtracted if they all lie far to one side of zero: then values are smaller without it.
     Small rewards are divided by a power of two, because values below 1 are solved for to an absolute error.
@@ -81,23 +81,23 @@ def _centre_and_unit(backup: HardBackup) -> tuple[Float[Array, ""], Float[Array,
 
 
 @jax.jit
-def _eased(backup: HardBackup, centre: Float[Array, ""], unit: Float[Array, ""] | float) -> HardBackup:
+def _rescaled(backup: HardBackup, centre: Float[Array, ""], unit: Float[Array, ""] | float) -> HardBackup:
     return HardBackup(backup.mdp, (backup.reward - centre) / unit)
 
 
 @jax.jit
 def _restored(
-    backup: HardBackup, eased: HardBackup, solution: Solution, centre: Float[Array, ""], unit: Float[Array, ""]
+    backup: HardBackup, rescaled: HardBackup, solution: Solution, centre: Float[Array, ""], unit: Float[Array, ""]
 ) -> Plan:
     """The plan with the rewards as they were."""
     value, mdp = solution.value, backup.mdp
-    residual = eased(value) - value
+    residual = rescaled(value) - value
     if mdp.terminal is None:
         level, apart = centre / (1 - mdp.discount), jnp.ptp(residual) / (1 - mdp.discount)
     else:
         level, apart = 0.0, 2 * solution.error_bound
-    # Equally good actions can look as different as values can be off each other: `apart`. Near γ = 1 that is a worst
-    # case which rounding never comes near, so it is limited.
+    # Computed values of equally good actions can differ by `apart`, the width of the error bound. Near γ = 1 that is a
+    # worst case far above what rounding does, so it is limited.
     slack = jax.lax.stop_gradient(unit * jnp.minimum(apart, TIE * jnp.ptp(value)))
     restored = unit * value + level
     rounding = jnp.where(centre == 0, 0, jnp.finfo(value.dtype).eps * jnp.abs(restored).max())

@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from irlax import checks
@@ -27,7 +26,6 @@ def long_run(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
     Nothing is discounted: it is what an observer of many periods counts. It must not depend on the start, so the
     policy's chain must have one closed class of states. For infinite horizons.
     """
-    mdp.refuse_ragged("followed into the long run")
     if mdp.horizon is not None:
         raise ValueError(
             f"There is no long run over a horizon of {mdp.horizon} decisions. Use `occupancy`, or an MDP without one."
@@ -43,12 +41,13 @@ def long_run(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
 
 @jax.jit
 def _long_run(mdp: MDP, policy: Float[Array, "A R"]) -> Float[Array, "A R"]:
-    return policy * Chain(policy, mdp.dynamics, 1.0).long_run(jnp.asarray(mdp.initial))
+    chain = Chain(policy, mdp.dynamics, 1.0, rows=mdp.rows)
+    return policy * mdp.rows.repeat(chain.long_run(jnp.asarray(mdp.initial)))
 
 
 def refuse_several_classes(mdp: MDP, policy: Float[np.ndarray, "R A"]) -> None:
     """A ValueError if where the chain ends up depends on where it starts."""
-    chain = sp.csr_array(sum(sp.diags_array(policy[:, a]) @ matrix for a, matrix in enumerate(mdp.dynamics.to_scipy())))
+    chain = mdp.successor_graph(policy > 0)
     chain.eliminate_zeros()
     num, label = connected_components(chain, directed=True, connection="strong")
     row, column = chain.nonzero()

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP, Ragged
-from irlax.mdp.rows import by_row, joined, split
+from irlax.mdp import MDP
+from irlax.mdp.unrolled import joined, split, unrolled_map
 from irlax.planning.chain import Chain
-from irlax.planning.endless import with_ends
-from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, values_in_stretch
+from irlax.planning.improper import improper_as_terminal
+from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, values_in_segment
 from irlax.precision import exact, is_traced
 from irlax.typing import Array, Float
 
@@ -24,10 +24,10 @@ def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     r"""Discounted state–action occupancy: d_t(s,a) = γᵗ P(S_t = s, A_t = a), or Σ_t d_t if T is infinite.
 
     `policy` is π[T,S,A], π[S,A] (the same at all times) or a plan. That may have been made for other transitions,
-    another start or another discount; it is carried out in this `mdp`, if it takes no action that does not exist here.
-    In an undiscounted endless problem the end itself is not counted.
+    another start or another discount; it is followed in this `mdp`, if it takes no action that does not exist here.
+    In an undiscounted problem without a horizon visits to terminal states are not counted.
     """
-    return _by_state(*carried_out(mdp, policy))
+    return _by_state(*prepared(mdp, policy))
 
 
 @jax.jit
@@ -44,7 +44,7 @@ def occupancy_of(mdp: MDP, policy: Any) -> Float[Array, "*T A R"]:
 @exact
 def visits(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
     r"""The occupancy summed over time, Σ_t γᵗ P(S_t = s, A_t = a), without an array over T·S·A."""
-    return visits_of(*carried_out(mdp, policy)).T
+    return visits_of(*prepared(mdp, policy)).T
 
 
 def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
@@ -54,9 +54,9 @@ def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
 
 def row_visits_of(mdp: MDP, policy: Any) -> Float[Array, " R"]:
     """`visits_of`, summed over the actions in a row."""
-    # A plan's policies are computed on the way. If their visits were not added up one by one, XLA would not store them,
-    # but compute each anew for every move that it can lead to.
-    if mdp.horizon is None or isinstance(policy, Plan) or mdp.dynamics.num_rows > mdp.num_states:
+    # A plan's policies are computed in the same loop. If their visits were not added up one by one, XLA would not store
+    # them, but compute each anew for every next state.
+    if mdp.horizon is None or isinstance(policy, Plan) or not mdp.rows.one_per_state:
         return visits_of(mdp, policy).sum(axis=0)
     return _state_visits(mdp, policy)
 
@@ -65,7 +65,7 @@ def row_visits_of(mdp: MDP, policy: Any) -> Float[Array, " R"]:
 def expected_return(mdp: MDP, policy: Any, reward: Any) -> Float[Array, ""]:
     r"""$G(\pi) = \mathbb{E}_\pi[\sum_t \gamma^t r(S_t, A_t, S_{t+1})]$, for a policy or a plan."""
     reward = folded(mdp, reward)
-    return (visits_of(*carried_out(mdp, policy, reward)) * reward).sum()
+    return (visits_of(*prepared(mdp, policy, reward)) * reward).sum()
 
 
 @exact
@@ -77,7 +77,7 @@ def feature_expectations(mdp: MDP, policy: Any, features: Any) -> Float[Array, "
             f"`features` must have shape (S, K), (S, A, K) or (S, A, S', K), but has {jnp.shape(features)}."
         )
     checked_reward(mdp, features[..., 0])
-    mass = visits_of(*carried_out(mdp, policy))
+    mass = visits_of(*prepared(mdp, policy))
     by_feature = jnp.moveaxis(jnp.asarray(features), -1, 0)
     return jax.vmap(lambda feature: (mass * folded(mdp, feature)).sum())(by_feature)
 
@@ -117,12 +117,13 @@ def _state_visits(mdp: MDP, policy: Float[Array, "T A R"]) -> Float[Array, " S"]
 @jax.jit
 def _stationary_occupancy(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
     now = action_major_policy(policy.backup, policy.value) if isinstance(policy, Plan) else policy
-    return Chain(now, mdp.dynamics, mdp.discount, mdp.terminal).occupancy(jnp.asarray(mdp.initial))
+    chain = Chain(now, mdp.dynamics, mdp.discount, mdp.terminal, mdp.rows)
+    return chain.occupancy(jnp.asarray(mdp.initial))
 
 
 def _joint(mdp: MDP, mass: Float[Array, " S"], policy: Float[Array, "A R"]) -> Float[Array, "A R"]:
-    mass = mdp.dynamics.spread(mass)
-    return by_row(lambda probability: mass * probability, policy)
+    mass = mdp.rows.repeat(mass)
+    return unrolled_map(lambda probability: mass * probability, policy)
 
 
 def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], carry: Any) -> tuple[Any, Any]:
@@ -142,9 +143,9 @@ def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], c
     def each_time(carry, t):
         return at_time(carry, (kept[t], value_at(t + 1)))
 
-    def each_stretch(carry, k):
+    def each_segment(carry, k):
         end = value_at(k + 1)
-        values = values_in_stretch(backup, k * stride, stride, end)
+        values = values_in_segment(backup, k * stride, stride, end)
         following = jnp.concatenate([values[1:], end[None]])
         return jax.lax.scan(at_time, carry, (values, following))
 
@@ -152,32 +153,32 @@ def _forward_in_time(policy: Any, step: Callable[[Any, Any], tuple[Any, Any]], c
         return jax.lax.scan(each_time, carry, jnp.arange(len(kept)))
     assert policy.mdp.horizon is not None
     whole, rest = divmod(policy.mdp.horizon, stride)
-    carry, outputs = jax.lax.scan(each_stretch, carry, jnp.arange(whole))
+    carry, outputs = jax.lax.scan(each_segment, carry, jnp.arange(whole))
     outputs = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), outputs)
     if not rest:
         return carry, outputs
-    # The last stretch is shorter: what lies after the end must not be stepped through.
-    values = values_in_stretch(backup, jnp.asarray(whole * stride), rest, jnp.zeros_like(kept[0]))
+    # The last segment is shorter: no step may be taken after the last decision.
+    values = values_in_segment(backup, jnp.asarray(whole * stride), rest, jnp.zeros_like(kept[0]))
     following = jnp.concatenate([values[1:], jnp.zeros_like(values[:1])])
     carry, last = jax.lax.scan(at_time, carry, (values, following))
     return carry, jax.tree.map(lambda *parts: jnp.concatenate(parts), outputs, last)
 
 
-def carried_out(mdp: MDP, policy: Any, reward: Float[Array, "A R"] | None = None) -> tuple[MDP, Any]:
+def prepared(mdp: MDP, policy: Any, reward: Float[Array, "A R"] | None = None) -> tuple[MDP, Any]:
     """The MDP, and a plan that fits it or a checked policy as [T, A, S] (finite) or [A, S] (infinite).
 
-    At γ = 1 with no horizon the policy must come to an end; if only `reward` is asked for, it may stay for ever where
-    that is zero. In the MDP that is returned, states that it never leaves count as ends.
+    At γ = 1 with no horizon the policy must reach the end; if only the return of `reward` is wanted, it may stay for
+    ever where that is zero. In the MDP that is returned, states from which it never ends are terminal.
     """
     if isinstance(policy, Plan):
         refuse_other_problem(mdp, policy)
     else:
         policy = mdp.as_narrow(jnp.asarray(checked_policy(mdp, policy))).swapaxes(-1, -2)
-    return with_ends(mdp, policy, reward), policy
+    return improper_as_terminal(mdp, policy, reward), policy
 
 
 def refuse_other_problem(mdp: MDP, plan: Plan) -> None:
-    """A ValueError for a plan that cannot be carried out here: of another shape or horizon, or with other actions."""
+    """A ValueError for a plan that cannot be followed in this MDP: of another shape, horizon, or set of actions."""
     made_for = plan.mdp
     if made_for.horizon != mdp.horizon:
         raise ValueError(
@@ -189,15 +190,14 @@ def refuse_other_problem(mdp: MDP, plan: Plan) -> None:
             f"The plan was made for an MDP with {made_for.num_states} states and tables of shape "
             f"{made_for.table_shape}, but this one has {mdp.num_states} and {mdp.table_shape}. Plan in this MDP."
         )
-    _refuse_other_layout(mdp, made_for)
+    _refuse_other_rows(mdp, made_for)
     _refuse_missing_actions(mdp, plan)
 
 
-def _refuse_other_layout(mdp: MDP, made_for: MDP) -> None:
-    here, there = mdp.dynamics, made_for.dynamics
-    if not isinstance(here, Ragged) or not isinstance(there, Ragged) or is_traced(here, there):
+def _refuse_other_rows(mdp: MDP, made_for: MDP) -> None:
+    if mdp.rows.one_per_state or is_traced(mdp, made_for):
         return
-    counts, made_for_counts = np.asarray(here.layout.counts), np.asarray(there.layout.counts)
+    counts, made_for_counts = mdp.num_available, made_for.num_available
     differ = counts != made_for_counts
     if differ.any():
         raise ValueError(
@@ -255,11 +255,11 @@ def checked_policy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
 
 
 def _checked_probabilities(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
-    if mdp.dynamics.num_rows == mdp.num_states or is_traced(policy, mdp):
+    if mdp.rows.one_per_state or is_traced(policy, mdp):
         return checks.probabilities("policy", policy, advice=_OVER_ACTIONS)
     policy = checks.as_floats("policy", policy)
-    by_row = policy.sum(axis=-1).reshape(-1, mdp.dynamics.num_rows)
-    totals = np.stack([np.asarray(mdp.dynamics.spread(mdp.dynamics.added(row))) for row in by_row])
+    by_row = policy.sum(axis=-1).reshape(-1, mdp.table_shape[0])
+    totals = np.stack([np.asarray(mdp.rows.repeat(mdp.rows.sum(row))) for row in by_row])
     # What a row lacks is what the other rows of its state hold.
     elsewhere = np.maximum(totals - by_row, 0).reshape(*policy.shape[:-1], 1)
     checks.distribution("policy", np.concatenate([policy, elsewhere], axis=-1), advice=_OVER_ACTIONS)

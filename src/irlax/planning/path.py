@@ -1,8 +1,8 @@
-"""The (non-causal) Maximum Entropy model of Ziebart et al. (2008), and what it believes.
+"""The (non-causal) Maximum Entropy model of Ziebart et al. (2008), and the transitions that it assumes.
 
 It weights each path by its probability times exp(return). Where transitions are random this credits the
-agent with choosing their outcome: it seeks risk (Primer, 3.3). Two distributions go with it. `occupancy`
-of its plan is what its policy really does; `believed_occupancy` is what the model thinks will happen.
+agent with choosing their outcome: it seeks risk (Primer, 3.3). Two distributions go with it: `occupancy` of its
+plan is that of its policy under the true transitions, `believed_occupancy` that under those which the model assumes.
 """
 
 import functools
@@ -38,17 +38,17 @@ def path_plan(mdp: MDP, reward: Any, *, tol: float = TOLERANCE, method: Method =
     reward = checked_reward(mdp, reward)
     if reward.ndim < 3:
         return plan_with(PathBackup(mdp, folded(mdp, reward)), tol, method)
-    nothing = jnp.zeros(mdp.table_shape[::-1], reward.dtype)
-    return plan_with(PathBackup(mdp, nothing, mdp.dynamics.align(reward)), tol, method)
+    zero = jnp.zeros(mdp.table_shape[::-1], reward.dtype)
+    return plan_with(PathBackup(mdp, zero, mdp.align(reward)), tol, method)
 
 
 @exact
 def believed_occupancy(mdp: MDP, plan: Plan, *, tilt_start: bool = False) -> Float[Array, "*T R A"]:
-    r"""Discounted state–action marginals under the transitions that the model reckons with.
+    r"""Discounted state–action marginals under the transitions that the model assumes.
 
     For the path model these are $\hat P_t(s'|s,a) \propto P(s'|s,a)\,e^{r + \gamma V_{t+1}(s')}$; for the
-    others the true ones, so that this equals `occupancy`. Start states are `mdp.initial`'s: nobody chooses
-    them. With `tilt_start` they too are weighted, by exp V_0(s), which is the law of whole paths
+    others the true ones, so that this equals `occupancy`. Start states are distributed as `mdp.initial`
+    says. With `tilt_start` they too are weighted, by exp V_0(s), which is the law of whole paths
     (start included) in proportion to probability times exp(return).
     """
     refuse_other_problem(mdp, plan)
@@ -75,7 +75,7 @@ def believed_visits(mdp: MDP, plan: Plan) -> Float[Array, "A R"]:
 
 def believed_transitions(mdp: MDP, plan: Plan) -> Float[Array, "..."]:
     """Believed discounted visits to each transition, aligned."""
-    return _summed(mdp, plan, lambda joint, believed: believed.over_next(joint) * believed.aligned_probs())
+    return _summed(mdp, plan, lambda joint, believed: believed.for_all_next(joint) * believed.transitions().probs)
 
 
 def _summed(
@@ -84,7 +84,8 @@ def _summed(
     initial = jnp.asarray(mdp.initial)
     if mdp.horizon is None:
         believed = plan.backup.believed_dynamics(plan.value)
-        chain = Chain(action_major_policy(plan.backup, plan.value), believed, mdp.discount, mdp.terminal)
+        policy = action_major_policy(plan.backup, plan.value)
+        chain = Chain(policy, believed, mdp.discount, mdp.terminal, mdp.rows)
         return gather(chain.occupancy(initial), believed)
 
     def step(carry, next_value):
@@ -92,14 +93,14 @@ def _summed(
         mass, joint, believed = _step(mdp, plan, mass, next_value)
         return (mass, total + gather(joint, believed)), None
 
-    nothing = jax.eval_shape(lambda: gather(*_step(mdp, plan, initial, initial)[1:]))
-    start = (initial, jnp.zeros(nothing.shape, nothing.dtype))
+    total = jax.eval_shape(lambda: gather(*_step(mdp, plan, initial, initial)[1:]))
+    start = (initial, jnp.zeros(total.shape, total.dtype))
     return jax.lax.scan(step, start, plan.next_value())[0][1]
 
 
 def _step(
     mdp: MDP, plan: Plan, mass: Float[Array, " S"], next_value: Float[Array, " S"]
 ) -> tuple[Float[Array, " S"], Float[Array, "A R"], AbstractDynamics]:
-    joint = mdp.dynamics.spread(mass) * action_major_policy(plan.backup, next_value)
+    joint = mdp.rows.repeat(mass) * action_major_policy(plan.backup, next_value)
     believed = plan.backup.believed_dynamics(next_value)
     return mdp.discount * believed.forward(joint), joint, believed

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -82,7 +82,7 @@ def plan_with(
     """Backward induction over a finite horizon, a certified fixed point over an infinite one.
 
     With `low_memory` a finite horizon keeps about √T values of each state instead of T; a pass forward over time
-    then computes them once more, a stretch of √T at a time. `start` is a guess at the fixed point.
+    then computes them once more, a segment of √T at a time. `start` is a guess at the fixed point.
     """
     horizon = backup.mdp.horizon
     if horizon is None:
@@ -98,22 +98,24 @@ def backward_induction(backup: AbstractBackup, stride: int = 1) -> Float[Array, 
     """V_t = T V_{t+1} for t = T−1..0, with V_T = 0; kept are t = 0, stride, 2·stride, ..."""
     assert backup.mdp.horizon is not None
 
-    def stretch(end, start):
-        value = values_in_stretch(backup, start, stride, end)[0]
+    def segment(end, start):
+        value = values_in_segment(backup, start, stride, end)[0]
         return value, value
 
     starts = jnp.arange(0, backup.mdp.horizon, stride)
-    return jax.lax.scan(stretch, backup.nothing, starts, reverse=True)[1]
+    return jax.lax.scan(segment, backup.final_value, starts, reverse=True)[1]
 
 
 @jax.jit
 def policies_backward(backup: SoftBackup) -> tuple[Float[Array, " S"], Float[Array, "T A R"]]:
     """V_0, and every π_t: T·A·S numbers, where there is room for them."""
     assert backup.mdp.horizon is not None
-    return jax.lax.scan(lambda value, _: backup.choose(value), backup.nothing, length=backup.mdp.horizon, reverse=True)
+    return jax.lax.scan(
+        lambda value, _: backup.choose(value), backup.final_value, length=backup.mdp.horizon, reverse=True
+    )
 
 
-def values_in_stretch(
+def values_in_segment(
     backup: AbstractBackup, start: Int[Array, ""], stride: int, end_value: Float[Array, " S"]
 ) -> Float[Array, "stride S"]:
     """V_t for t = start..start+stride−1, given the value at the next; zero after the last decision."""
@@ -137,8 +139,8 @@ def _recomputed(plan: Plan) -> Float[Array, "T S"]:
     kept = jnp.asarray(plan.kept)
     ends = jnp.concatenate([kept[1:], jnp.zeros_like(kept[:1])])
     starts = jnp.arange(len(kept)) * plan.stride
-    stretch = functools.partial(values_in_stretch, plan.backup)
-    pieces = jax.lax.map(lambda at: stretch(at[0], plan.stride, at[1]), (starts, ends))
+    segment = functools.partial(values_in_segment, plan.backup)
+    pieces = jax.lax.map(lambda at: segment(at[0], plan.stride, at[1]), (starts, ends))
     return pieces.reshape(-1, kept.shape[-1])[: plan.mdp.horizon]
 
 
@@ -165,19 +167,38 @@ def _derive(plan: Plan, what: str) -> Float[Array, "*T R A"]:
     return at(next_value) if plan.mdp.horizon is None else jax.vmap(at)(next_value)
 
 
+@runtime_checkable
+class RewardFunction(Protocol):
+    """A reward that is an object, as those of `irlax.rewards` are: it can be given wherever an array can."""
+
+    def table(self, mdp: MDP) -> Float[Array, "R A"]:
+        """E[r(s,a,S') | s,a]."""
+        ...
+
+    def as_array(self, mdp: MDP) -> Float[Array, "..."]:
+        """The reward over (s,a), or over (s,a,s') where it depends on s'."""
+        ...
+
+
+def reward_array(mdp: MDP, reward: Any) -> Any:
+    """The array of a reward that is an object; any other reward as it is."""
+    return reward.as_array(mdp) if isinstance(reward, RewardFunction) else reward
+
+
 def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
     """E[r(s,a,S') | s,a], action-major, from a reward over s, (s,a) or (s,a,s')."""
-    reward = checked_reward(mdp, reward)
+    # A reward over (s,a,s') that is an object need not be written out as an array.
+    reward = checked_reward(mdp, reward.table(mdp) if isinstance(reward, RewardFunction) else reward)
     if reward.ndim == 3:
-        return mdp.dynamics.mean(mdp.dynamics.align(reward))
+        return mdp.dynamics.mean(mdp.align(reward))
     # Transposed on the host where it can be: by JAX, on its first use, that takes time to compile.
     reward = jnp.asarray(reward.T)
-    return jnp.broadcast_to(mdp.dynamics.spread(reward) if reward.ndim == 1 else reward, mdp.table_shape[::-1])
+    return jnp.broadcast_to(mdp.rows.repeat(reward) if reward.ndim == 1 else reward, mdp.table_shape[::-1])
 
 
 def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:
     """The reward as an array of shape [S], [S,A] or [S,A,S'], finite where it can be earned."""
-    reward = checks.as_floats("reward", reward)
+    reward = checks.as_floats("reward", reward_array(mdp, reward))
     full = (mdp.num_states, mdp.num_actions, mdp.num_states)
     shape = tuple(jnp.shape(reward))
     if shape not in (full[:1], mdp.table_shape, full):

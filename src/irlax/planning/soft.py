@@ -21,9 +21,10 @@ def soft_plan(
     $$Q_t(s,a) = \mathbb{E}[r(s,a,S')] + \gamma\,\mathbb{E}[V_{t+1}(S')], \quad
       V_t(s) = \log\textstyle\sum_a e^{Q_t(s,a)}, \quad V_T = 0$$
 
-    `reward` is [S], [S,A] or [S,A,S']; the last folds into its expectation, exactly. With no horizon, V is
-    the fixed point, to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), by `method` "newton", "value-iteration" or, by
-    default, the cheaper of the two. Inside `jit` a value that does not exist is +inf; outside, an error.
+    `reward` is an array [S], [S,A] or [S,A,S'], or an object of `irlax.rewards`, such as `fit.reward`; what depends on
+    s' folds into its expectation, exactly. With no horizon, V is the fixed point, to ‖V − V*‖∞ ≤ tol·max(1, ‖V‖∞), by
+    `method` "newton", "value-iteration" or, by default, the cheaper of the two. Inside `jit` a value that does not
+    exist is +inf; outside, an error.
 
     With a horizon, T·S values are kept; `low_memory` keeps √T·S and computes the others again when they are needed.
 

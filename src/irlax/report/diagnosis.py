@@ -9,17 +9,17 @@ import numpy as np
 from irlax.analysis import cao_state_only, identify, kim_aperiodic, linked, linked_components
 from irlax.analysis.identifiability import Identification
 from irlax.analysis.rank_tests import RankTest
-from irlax.mdp.npz import MDPFile
+from irlax.mdp import MDP
 from irlax.planning import soft_plan
 from irlax.records import plain
 from irlax.report import plots
+from irlax.report.grid import Grid, names_of
 from irlax.report.html import Page
-from irlax.report.scene import Grid
 from irlax.rewards import AbstractReward
 from irlax.tables import Summary, Table, pairs, show
 from irlax.typing import Int
 
-#: A link graph with more states than this is a ball of wool.
+#: A link graph with more states than this cannot be read.
 MOST_NODES = 60
 #: The width of a drawing, in inches.
 WIDTH = 7.0
@@ -30,7 +30,7 @@ MOST_PARAMETERS = 2500
 class Diagnosis(eqx.Module):
     """Facts about an MDP, its linked states, and what a policy would reveal of a reward."""
 
-    file: MDPFile
+    mdp: MDP
     #: The linked component of each state.
     component: Int[np.ndarray, " S"]
     deterministic: bool
@@ -42,12 +42,13 @@ class Diagnosis(eqx.Module):
     @property
     def facts(self) -> dict[str, Any]:
         """What is known at a glance."""
-        mdp, count = self.file.mdp, int(self.component.max()) + 1
+        mdp, count = self.mdp, int(self.component.max()) + 1
         return {
             "states": mdp.num_states,
             "actions": mdp.num_actions,
             "discount": float(mdp.discount),
             "horizon": mdp.horizon or "infinite",
+            **({} if mdp.labels.time_unit is None else {"time unit": mdp.labels.time_unit}),
             "deterministic": self.deterministic,
             "absorbing states": int(mdp.absorbing.sum()),
             "linked components": count,
@@ -79,9 +80,8 @@ class Diagnosis(eqx.Module):
         }
 
 
-def diagnose(file: MDPFile, reward: AbstractReward) -> Diagnosis:
-    """What can be learned of `reward` in the MDP of a file."""
-    mdp = file.mdp
+def diagnose(mdp: MDP, reward: AbstractReward) -> Diagnosis:
+    """What can be learned of `reward` in an MDP."""
     deterministic = all(np.all(matrix.data > 1 - 1e-12) for matrix in mdp.dynamics.to_scipy())
     conditions = []
     if mdp.mask is None and mdp.num_states <= 500:
@@ -92,13 +92,13 @@ def diagnose(file: MDPFile, reward: AbstractReward) -> Diagnosis:
     bound, found = reward.bind(mdp), None
     if bound.num_parameters <= MOST_PARAMETERS:
         found = identify(mdp, bound, soft_plan(mdp, np.zeros(mdp.num_states)))
-    return Diagnosis(file, linked_components(mdp), deterministic, tuple(conditions), found)
+    return Diagnosis(mdp, linked_components(mdp), deterministic, tuple(conditions), found)
 
 
 def diagnosis_page(diagnosis: Diagnosis) -> Page:
     """The diagnosis as one page, with the linked components drawn."""
-    file, component = diagnosis.file, diagnosis.component
-    mdp, count = file.mdp, int(component.max()) + 1
+    mdp, component = diagnosis.mdp, diagnosis.component
+    count = int(component.max()) + 1
     page = Page(
         "What can be learned here",
         "Before there are any demonstrations: which rewards this MDP lets a policy reveal, and which it hides.",
@@ -110,7 +110,7 @@ def diagnosis_page(diagnosis: Diagnosis) -> Page:
         "linked and moves are certain, a policy reveals a state-only reward up to a constant; else one constant for "
         "each component stays hidden."
     )
-    grid = Grid.of(file)
+    grid = Grid.of(mdp)
     if grid is not None:
         figure, axes = plots.blank(1, width=WIDTH, height=WIDTH * grid.shape[0] / grid.shape[1] + 0.4)
         shown = component.astype(float)
@@ -119,7 +119,7 @@ def diagnosis_page(diagnosis: Diagnosis) -> Page:
     if mdp.num_states > MOST_NODES:
         return page
     figure, axes = plots.blank(1, width=6.0, height=5.0)
-    names = file.state_names or tuple(f"s{s}" for s in range(mdp.num_states))
+    names = names_of(mdp.labels.states, mdp.labels.state_unit, mdp.num_states, "s")
     plots.link_graph(axes[0, 0], linked(mdp, 1), component, names)
     return page.figure(figure, "A line joins states that are 1-step linked; colours are components.")
 

@@ -112,7 +112,7 @@ def _(env: PointMaze, ax: Any, seen: Any) -> None:
 @_draw.register
 def _(env: Tabular, ax: Any, seen: Any) -> None:
     if env.layout is None:
-        raise ValueError("Of tabular environments only gridworlds can be drawn. Give `Tabular` the `layout` of one.")
+        raise ValueError("Of tabular environments only gridworlds can be drawn: `MDP.labelled(layout=...)` says how.")
     board = np.array([list(row) for row in env.layout])
     cells = np.argwhere(board != "#")
     way = cells[seen.argmax(axis=1)]

@@ -18,33 +18,29 @@ import numpy as np
 
 from irlax.demos import Demonstrations
 from irlax.envs import evaluate, expert_demos, make
-from irlax.estimators.sampled import AIRL, GAIL, GANGCL, SampledMCEIRL
+from irlax.estimators.sampled import AIRL, GAIL, GANGCL, Rounds, SampledMCEIRL
 from irlax.reproduce.imitation import HELD_OUT_KEY, Yardsticks, fitted, interquartile_mean
 from irlax.reproduce.result import Line, Result
+from irlax.rewards import RewardNet
 from irlax.rl import PPO
 from irlax.typing import Float
 
-#: What lies beside the demonstrated way is a matter of extrapolation. A bowl, minus a squared distance that is learned,
-#: extrapolates well in a room; the potential is as rich as ever, and takes up what is particular to the old maze; and
+#: Beside the demonstrated way the reward is extrapolated. A paraboloid, minus a squared distance that is learned,
+#: extrapolates well in a room; the potential is a large network, and takes up what is particular to the old maze; and
 #: random actions show some of what lies aside.
 BOWL: dict[str, Any] = {
-    "over": "s",
-    "quadratic": True,
-    "width": 8,
-    "depth": 0,
-    "shaped": True,
-    "potential_width": 64,
-    "potential_depth": 2,
-    "explore": 0.2,
+    "reward": RewardNet(over="s", quadratic=True, width=8, depth=0),
+    "potential": RewardNet(over="s"),
+    "rounds": Rounds(explore=0.2),
 }
-SMALL: dict[str, Any] = {"width": 16, "depth": 1, "explore": 0.2, "penalty": 0.1}
+SMALL: dict[str, Any] = {"rounds": Rounds(explore=0.2), "penalty": 0.1}
 ROWS: dict[str, Any] = {
     "AIRL, states": AIRL(**BOWL),
-    "SampledMCEIRL, states": SampledMCEIRL(over="s", **SMALL),
-    "GANGCL, states": GANGCL(over="s"),
-    "AIRL, states and actions": AIRL(over="sa"),
-    "SampledMCEIRL, states and actions": SampledMCEIRL(over="sa", **SMALL),
-    "GANGCL, states and actions": GANGCL(over="sa"),
+    "SampledMCEIRL, states": SampledMCEIRL(reward=RewardNet(over="s", width=16, depth=1), **SMALL),
+    "GANGCL, states": GANGCL(reward=RewardNet(over="s")),
+    "AIRL, states and actions": AIRL(reward=RewardNet(over="sa")),
+    "SampledMCEIRL, states and actions": SampledMCEIRL(reward=RewardNet(over="sa", width=16, depth=1), **SMALL),
+    "GANGCL, states and actions": GANGCL(reward=RewardNet(over="sa")),
     "GAIL, its policy": GAIL(),
 }
 TRUTH = "the true reward"
@@ -117,7 +113,7 @@ def retrained(env: Any, rewards: Sequence[Any], learner: PPO, steps: int | None)
     """A new policy for each reward."""
     keys = jr.split(jr.key(HELD_OUT_KEY + 1), len(rewards))
     return [
-        learner.train(env, key=key, reward=reward, steps=steps, shown=False).policy
+        learner.train(env, key=key, reward=reward, steps=steps, progress=False).policy
         for key, reward in zip(keys, rewards, strict=True)
     ]
 

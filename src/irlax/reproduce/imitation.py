@@ -19,7 +19,7 @@ import scipy.stats
 from irlax.envs import evaluate, expert_demos, make
 from irlax.estimators.sampled import AIRL, SampledFit, SampledMCEIRL
 from irlax.reproduce.result import Line, Result
-from irlax.rl.networks import uniform_action
+from irlax.spaces import uniform_action
 from irlax.typing import Float
 
 PROBLEMS = ("cartpole", "pendulum", "mountain-car", "acrobot", "point-maze")
@@ -51,14 +51,14 @@ class Yardsticks(NamedTuple):
 
 def uniform(env: Any) -> Any:
     """Actions at random, each as likely as the others."""
-    return lambda observation, key: uniform_action(env.actions, key)
+    return lambda observation, key: uniform_action(env.actions, key=key)
 
 
 def fitted(estimator: Any, env: Any, demos: Any, seeds: int) -> list[SampledFit]:
     """A fit for each seed, side by side where that can be."""
     if hasattr(estimator, "fit_many"):
-        return estimator.fit_many(env, demos, num=seeds, key=jr.key(HELD_OUT_KEY), shown=False)
-    return [estimator.fit(env, demos, key=key) for key in jr.split(jr.key(HELD_OUT_KEY), seeds)]
+        return estimator.fit_many(env, demos, num=seeds, key=jr.key(HELD_OUT_KEY), progress=False)
+    return [estimator.fit(env, demos, key=key, progress=False) for key in jr.split(jr.key(HELD_OUT_KEY), seeds)]
 
 
 def interquartile_mean(scores: Float[np.ndarray, " n"]) -> float:

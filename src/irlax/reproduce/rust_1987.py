@@ -10,7 +10,7 @@ from irlax.datasets import rust_bus
 from irlax.datasets.bus import GROUPS
 from irlax.envs import BusEngine
 from irlax.envs.bus_engine import BusPanel
-from irlax.estimators.tabular import MCEIRL, full_likelihood
+from irlax.estimators.tabular import MCEIRL
 from irlax.reproduce.result import Line, Result
 from irlax.rewards.reward import flat
 
@@ -52,7 +52,7 @@ def _lines(data: Path | None) -> Iterator[Line]:
             yield Line.printed(f"{where}: {name}", published, float(ours))
         yield Line.printed(f"{where}: log likelihood", column.log_likelihood, _total(panel, fit))
         if column.errors:
-            errors = full_likelihood(fit, engine.nature(panel)).standard_errors("opg")
+            errors = fit.full_likelihood(engine.nature(panel)).standard_errors("opg")
             for name, published, ours in zip(("RC", "θ11"), column.errors, errors, strict=False):
                 yield Line.printed(f"{where}: s.e. of {name}", published, float(ours), units=0.5)
 

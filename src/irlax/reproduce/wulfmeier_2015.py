@@ -22,11 +22,11 @@ import numpy as np
 
 from irlax.demos import Demonstrations, rollout
 from irlax.envs import Objectworld
-from irlax.estimators.status import UnfinishedWarning
 from irlax.estimators.tabular import LBFGS, MCEIRL
 from irlax.planning import Plan, expected_return, hard_plan, soft_plan
 from irlax.reproduce.result import Line, Result
 from irlax.rewards import LinearReward, NeuralReward
+from irlax.status import UnfinishedWarning
 
 LENGTH = 8
 #: The toolkit multiplies the reward by this before the demonstrator plans.

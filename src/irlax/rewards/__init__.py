@@ -2,8 +2,19 @@
 
 from irlax.rewards.linear import LinearReward
 from irlax.rewards.neural import NeuralReward
+from irlax.rewards.observed import AbstractObservedReward, ObservedReward, RewardNet, ShapedObservedReward
 from irlax.rewards.reward import AbstractReward
 from irlax.rewards.shaped import ShapedReward
 from irlax.rewards.tabular import TabularReward
 
-__all__ = ["AbstractReward", "LinearReward", "NeuralReward", "ShapedReward", "TabularReward"]
+__all__ = [
+    "AbstractObservedReward",
+    "AbstractReward",
+    "LinearReward",
+    "NeuralReward",
+    "ObservedReward",
+    "RewardNet",
+    "ShapedObservedReward",
+    "ShapedReward",
+    "TabularReward",
+]

@@ -11,10 +11,12 @@ import numpy as np
 from irlax import checks
 from irlax.mdp import MDP
 from irlax.precision import is_traced, scope
+from irlax.registry import stored
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float
 
 
+@stored("linear-reward")
 class LinearReward(AbstractReward):
     """r = θ · φ, for features [S,K], [S,A,K] or [S,A,S',K].
 
@@ -66,19 +68,19 @@ class LinearReward(AbstractReward):
         with scope(self, mdp):
             columns = jnp.moveaxis(jnp.asarray(self.features), -1, 0)
             if columns.ndim == 2:
-                columns = jax.vmap(mdp.dynamics.spread)(columns)[:, None, :]
+                columns = jax.vmap(mdp.rows.repeat)(columns)[:, None, :]
             elif columns.ndim == 3:
                 columns = columns.swapaxes(1, 2)
             else:
-                columns = jax.lax.map(lambda column: mdp.dynamics.mean(mdp.dynamics.align(column)), columns)
-            return FoldedLinear(columns, mdp.dynamics.width)
+                columns = jax.lax.map(lambda column: mdp.dynamics.mean(mdp.align(column)), columns)
+            return FoldedLinear(columns, mdp.table_shape[1])
 
     def unfold(self, mdp: MDP) -> "UnfoldedLinear | PlainUnfolded":
         if self.features.ndim < 4:
             return PlainUnfolded(self.fold(mdp))
         with scope(self, mdp):
             columns = jnp.moveaxis(jnp.asarray(self.features), -1, 0)
-            return UnfoldedLinear(jax.lax.map(mdp.dynamics.align, columns), mdp.num_actions, mdp.num_states)
+            return UnfoldedLinear(jax.lax.map(mdp.align, columns), mdp.num_actions, mdp.num_states)
 
     @property
     def is_linear(self) -> bool:

@@ -1,4 +1,4 @@
-"""Rewards computed by a network from what each state looks like (Maximum Entropy Deep IRL)."""
+"""Rewards computed by a network from an observation of each state (Maximum Entropy Deep IRL)."""
 
 from typing import Any, Literal
 
@@ -9,16 +9,18 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP, AbstractDynamics
+from irlax.mdp import MDP
 from irlax.precision import scope
+from irlax.registry import stored
 from irlax.rewards.linear import PlainUnfolded
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.rewards.tabular import Over
 from irlax.typing import Array, Float, PRNGKeyArray
 
 
+@stored("neural-reward")
 class NeuralReward(AbstractReward):
-    """A network of what each state looks like.
+    """A network of an observation of each state.
 
     `observations` are [S, D], for a multilayer perceptron, or [S, height, width, channels], pictures, for a
     convolution followed by one. Over "s" the network has one output; over "sa" one for each action
@@ -30,7 +32,7 @@ class NeuralReward(AbstractReward):
     observations: Float[Array, "S ..."]
     over: Over = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
-    #: width, depth, channels and activation: what it takes to build the network again.
+    #: width, depth, channels and activation: all that is needed to build the network again.
     architecture: tuple[int, int, int, str] = eqx.field(static=True)
 
     def __init__(
@@ -76,6 +78,38 @@ class NeuralReward(AbstractReward):
                 key=key,
             )
 
+    def stored_fields(self) -> dict[str, Any]:
+        """What builds a network of the same shape, and its weights."""
+        width, depth, channels, activation = self.architecture
+        sizes = {"width": width, "depth": depth, "channels": channels, "num_actions": self.num_actions}
+        leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(self.parameters))
+        observations = np.asarray(self.observations)
+        return {"observations": observations, "over": self.over, "activation": activation, **sizes, "leaves": leaves}
+
+    @classmethod
+    def from_stored_fields(cls, fields: dict[str, Any]) -> "NeuralReward":
+        """The network, checked before anything of the claimed size is built."""
+        leaves, depth = fields.pop("leaves", None), fields.get("depth")
+        observations = fields.get("observations")
+        if not isinstance(leaves, tuple) or not isinstance(depth, int) or not isinstance(observations, np.ndarray):
+            raise TypeError("A network is kept as `observations`, the sizes of its layers, and `leaves`.")
+        # Two arrays for each layer, and four for the two convolutions.
+        if len(leaves) != 2 * (depth + 1) + 4 * (observations.ndim == 4):
+            raise ValueError(f"A network of depth {depth} does not consist of {len(leaves)} arrays.")
+
+        def build(key: Any) -> "NeuralReward":
+            return cls(**fields, key=key)
+
+        with scope():
+            key = jr.key(0)
+            wanted = jax.tree.leaves(eqx.filter_eval_shape(lambda key: build(key).parameters, key))
+            for k, (leaf, like) in enumerate(zip(leaves, wanted, strict=True)):
+                checks.has_shape(f"leaves[{k}]", leaf, like.shape, "as the architecture says")
+                checks.finite(f"leaves[{k}]", checks.as_floats(f"leaves[{k}]", leaf))
+            fresh = build(key)
+            exact = [checks.as_floats("leaves", leaf) for leaf in leaves]
+            return fresh.with_parameters(jax.tree.unflatten(jax.tree.structure(fresh.parameters), exact))
+
     @property
     def parameters(self) -> Any:
         return eqx.filter(self.network, eqx.is_inexact_array)
@@ -91,20 +125,20 @@ class NeuralReward(AbstractReward):
                 f"{len(self.observations)}."
             )
         if self.over != "s":
-            mdp.refuse_ragged("paired with a network that has an output for each action")
+            mdp.require_one_row("A network with an output for each action")
         if self.over != "s" and self.num_actions != mdp.num_actions:
             raise ValueError(f"`num_actions` must be {mdp.num_actions} in this MDP, but is {self.num_actions}.")
         return self
 
     def fold(self, mdp: MDP) -> "FoldedNeural":
         static = eqx.filter(self.network, eqx.is_inexact_array, inverse=True)
-        return FoldedNeural(static, self.observations, mdp.dynamics, self.over)
+        return FoldedNeural(static, self.observations, mdp, self.over)
 
     def unfold(self, mdp: MDP) -> "UnfoldedNeural | PlainUnfolded":
         if self.over != "sas":
             return PlainUnfolded(self.fold(mdp))
         static = eqx.filter(self.network, eqx.is_inexact_array, inverse=True)
-        return UnfoldedNeural(static, self.observations, mdp.dynamics)
+        return UnfoldedNeural(static, self.observations, mdp)
 
     def parameter_names(self) -> list[str]:
         return [f"w{k}" for k in range(self.num_parameters)]
@@ -144,16 +178,16 @@ class Network(eqx.Module):
         self.perceptron = eqx.nn.MLP(inputs * size, outputs, width, depth, activation=act, key=perceptron_key)
 
     def __call__(self, *observations: Float[Array, "..."]) -> Float[Array, " outputs"]:
-        return self.perceptron(jnp.concatenate([self.look(observation) for observation in observations]))
+        return self.perceptron(jnp.concatenate([self.encode(observation) for observation in observations]))
 
-    def look(self, observation: Float[Array, "..."]) -> Float[Array, " D"]:
+    def encode(self, observation: Float[Array, "..."]) -> Float[Array, " D"]:
         """One observation as a vector."""
-        seen = jnp.asarray(observation)
+        encoded = jnp.asarray(observation)
         if self.convolutions:
-            seen = jnp.moveaxis(seen, -1, 0)
+            encoded = jnp.moveaxis(encoded, -1, 0)
         for convolution in self.convolutions:
-            seen = jax.nn.relu(convolution(seen))
-        return seen.ravel()
+            encoded = jax.nn.relu(convolution(encoded))
+        return encoded.ravel()
 
 
 class FoldedNeural(AbstractFolded):
@@ -161,7 +195,7 @@ class FoldedNeural(AbstractFolded):
 
     static: Network
     observations: Float[Array, "S ..."]
-    dynamics: AbstractDynamics
+    mdp: MDP
     over: Over = eqx.field(static=True)
 
     @property
@@ -170,13 +204,13 @@ class FoldedNeural(AbstractFolded):
 
     def __call__(self, parameters: Any) -> Float[Array, "A R"]:
         if self.over == "sas":
-            _, ahead = UnfoldedNeural(self.static, self.observations, self.dynamics)(parameters)
-            return self.dynamics.mean(ahead)
+            _, aligned = UnfoldedNeural(self.static, self.observations, self.mdp)(parameters)
+            return self.mdp.dynamics.mean(aligned)
         network = eqx.combine(parameters, self.static)
         reward = jax.vmap(network)(self.observations).T
         if self.over == "s":
-            reward = self.dynamics.spread(reward[0])
-        return jnp.broadcast_to(reward, (self.dynamics.width, self.dynamics.num_rows))
+            reward = self.mdp.rows.repeat(reward[0])
+        return jnp.broadcast_to(reward, self.mdp.table_shape[::-1])
 
 
 class UnfoldedNeural(AbstractUnfolded):
@@ -184,11 +218,11 @@ class UnfoldedNeural(AbstractUnfolded):
 
     static: Network
     observations: Float[Array, "S ..."]
-    dynamics: AbstractDynamics
+    mdp: MDP
 
     def __call__(self, parameters: Any) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         network = eqx.combine(parameters, self.static)
         pairs = jax.vmap(lambda now: jax.vmap(lambda after: network(now, after))(self.observations))
         by_pair = pairs(self.observations)
-        nothing = jnp.zeros((self.dynamics.num_actions, self.dynamics.num_states))
-        return nothing, self.dynamics.align(jnp.swapaxes(by_pair, 1, 2))
+        nothing = jnp.zeros(self.mdp.table_shape[::-1])
+        return nothing, self.mdp.align(jnp.swapaxes(by_pair, 1, 2))

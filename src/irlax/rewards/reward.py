@@ -1,8 +1,8 @@
-"""What a reward is to an estimator: parameters, and two functions of them.
+"""The interface of rewards: parameters, and two functions of them.
 
-A user's reward stands apart from any MDP. Folded into one, it becomes a function from parameters to arrays
-that contains nothing else: `fold` gives E[r(s,a,S')], all that the causal model sees; `unfold` keeps the
-part that depends on s', which the path model exponentiates transition by transition.
+A reward is defined without an MDP. In one, it becomes a function from parameters to arrays: `fold` gives
+E[r(s,a,S')], which is all that the causal model uses; `unfold` keeps the part that depends on s', which the path model
+exponentiates transition by transition.
 """
 
 import abc
@@ -30,7 +30,7 @@ class AbstractFolded(StaysOnDevice):
 
     @property
     def by_state(self) -> bool:
-        """Whether it is the same for all actions of a state: then visits to states are all that one needs to know."""
+        """Whether it is the same for all actions of a state: then visits to states determine its expectation."""
         return False
 
 
@@ -86,7 +86,7 @@ class AbstractReward(eqx.Module):
     @exact
     def by_transition(self, mdp: MDP) -> Float[Array, "S A S"]:
         """r(s,a,s') at the current parameters, for small problems."""
-        mdp.refuse_ragged("given a table over (s, a, s')")
+        mdp.require_one_row("A table over (s, a, s')")
         bound = self.bind(mdp)
         # With every transition stored, the aligned layout is the table itself.
         everywhere = Dense(jnp.ones((mdp.num_actions, mdp.num_states, mdp.num_states)))
@@ -95,6 +95,13 @@ class AbstractReward(eqx.Module):
         whole = plain[..., None] if ahead is None else plain[..., None] + ahead
         shape = (mdp.num_actions, mdp.num_states, mdp.num_states)
         return jnp.swapaxes(jnp.broadcast_to(whole, shape), 0, 1)
+
+    @exact
+    def as_array(self, mdp: MDP) -> Float[Array, "..."]:
+        """The reward as planners take it: [S,A], or [S,A,S'] if it depends on s'."""
+        bound = self.bind(mdp)
+        depends = jax.eval_shape(bound.unfold(mdp), bound.parameters)[1] is not None
+        return bound.by_transition(mdp) if depends else bound.table(mdp)
 
     @abc.abstractmethod
     def parameter_names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Potential shaping: a reward that differs in what it pays when, not in what it wants."""
+"""Potential shaping: it changes a reward, but not which policies are optimal."""
 
 from typing import Any
 
@@ -6,12 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP, AbstractDynamics
+from irlax.mdp import MDP
 from irlax.precision import is_traced
+from irlax.registry import stored
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float, Scalar
 
 
+@stored("shaped-reward")
 class ShapedReward(AbstractReward):
     r"""$r(s,a,s') + \gamma\Phi(s') - \Phi(s)$: the base reward and the potential are learned together.
 
@@ -52,10 +54,10 @@ class ShapedReward(AbstractReward):
         return type(self)(self.base.bind(mdp), self.potential, self.discount)
 
     def fold(self, mdp: MDP) -> "FoldedShaped":
-        return FoldedShaped(self.base.fold(mdp), mdp.dynamics, self.discount)
+        return FoldedShaped(self.base.fold(mdp), mdp, self.discount)
 
     def unfold(self, mdp: MDP) -> "UnfoldedShaped":
-        return UnfoldedShaped(self.base.unfold(mdp), mdp.dynamics, self.discount)
+        return UnfoldedShaped(self.base.unfold(mdp), mdp, self.discount)
 
     @property
     def is_linear(self) -> bool:
@@ -72,26 +74,26 @@ class FoldedShaped(AbstractFolded):
     """E[r + γΦ(S') − Φ(s)]."""
 
     base: AbstractFolded
-    dynamics: AbstractDynamics
+    mdp: MDP
     discount: Scalar
 
     def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> Float[Array, "A R"]:
         base, potential = parameters
         potential = jnp.asarray(potential)
-        gained = self.discount * self.dynamics.backward(potential) - self.dynamics.spread(potential)
-        return self.base(base) + gained
+        shaping = self.discount * self.mdp.dynamics.backward(potential) - self.mdp.rows.repeat(potential)
+        return self.base(base) + shaping
 
 
 class UnfoldedShaped(AbstractUnfolded):
     """r(s,a,s') + γΦ(s') − Φ(s), aligned."""
 
     base: AbstractUnfolded
-    dynamics: AbstractDynamics
+    mdp: MDP
     discount: Scalar
 
     def __call__(self, parameters: tuple[Any, Float[Array, " S"]]) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         base, potential = parameters
         potential = jnp.asarray(potential)
-        plain, ahead = self.base(base)
-        gained = self.discount * self.dynamics.ahead(potential)
-        return plain - self.dynamics.spread(potential), gained if ahead is None else ahead + gained
+        plain, by_next = self.base(base)
+        shaping = self.discount * self.mdp.dynamics.next_values(potential)
+        return plain - self.mdp.rows.repeat(potential), shaping if by_next is None else by_next + shaping

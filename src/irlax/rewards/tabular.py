@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.mdp import MDP, AbstractDynamics
+from irlax.mdp import MDP
+from irlax.registry import stored
 from irlax.rewards.linear import PlainUnfolded
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float
@@ -15,10 +16,11 @@ from irlax.typing import Array, Float
 Over = Literal["s", "sa", "sas"]
 
 
+@stored("tabular-reward")
 class TabularReward(AbstractReward):
     """A reward of its own for every s ("s"), (s, a) ("sa") or (s, a, s') ("sas"), in C order.
 
-    `values` is the table, zero to begin with; its shape is known once the reward meets an MDP.
+    `values` is the table, zero unless given; without it, `bind` gives the reward the shape of its MDP.
     """
 
     over: Over = eqx.field(static=True)
@@ -53,10 +55,10 @@ class TabularReward(AbstractReward):
         return self
 
     def fold(self, mdp: MDP) -> "FoldedTable":
-        return FoldedTable(mdp.dynamics, self.over)
+        return FoldedTable(mdp, self.over)
 
     def unfold(self, mdp: MDP) -> "UnfoldedTable | PlainUnfolded":
-        return UnfoldedTable(mdp.dynamics) if self.over == "sas" else PlainUnfolded(self.fold(mdp))
+        return UnfoldedTable(mdp) if self.over == "sas" else PlainUnfolded(self.fold(mdp))
 
     @property
     def is_linear(self) -> bool:
@@ -72,7 +74,7 @@ class TabularReward(AbstractReward):
 class FoldedTable(AbstractFolded):
     """The table, averaged over next states where it depends on them."""
 
-    dynamics: AbstractDynamics
+    mdp: MDP
     over: Over = eqx.field(static=True)
 
     @property
@@ -81,16 +83,16 @@ class FoldedTable(AbstractFolded):
 
     def __call__(self, parameters: Float[Array, "S *rest"]) -> Float[Array, "A R"]:
         if self.over == "sas":
-            return self.dynamics.mean(self.dynamics.align(parameters))
-        reward = self.dynamics.spread(parameters) if self.over == "s" else parameters.T
-        return jnp.broadcast_to(reward, (self.dynamics.width, self.dynamics.num_rows))
+            return self.mdp.dynamics.mean(self.mdp.align(parameters))
+        reward = self.mdp.rows.repeat(parameters) if self.over == "s" else parameters.T
+        return jnp.broadcast_to(reward, self.mdp.table_shape[::-1])
 
 
 class UnfoldedTable(AbstractUnfolded):
     """The table over (s, a, s'), aligned."""
 
-    dynamics: AbstractDynamics
+    mdp: MDP
 
     def __call__(self, parameters: Float[Array, "S A S"]) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
-        nothing = jnp.zeros((self.dynamics.num_actions, self.dynamics.num_states))
-        return nothing, self.dynamics.align(parameters)
+        nothing = jnp.zeros(self.mdp.table_shape[::-1])
+        return nothing, self.mdp.align(parameters)

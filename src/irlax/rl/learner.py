@@ -1,7 +1,7 @@
 """What PPO and SAC have in common: an agent, environments side by side, and a step that advances both.
 
-``state = learner.init(env, key)`` and ``state, metrics = learner.step(env, state, reward)`` are pure and may be
-jitted. The reward is an argument, any callable pytree r(s, a, s'), so new parameters of it compile nothing anew.
+``state = learner.init(env, key=key)`` and ``state, metrics = learner.step(env, state, reward)`` are pure and may be
+jitted. The reward is an argument, any callable pytree r(s, a, s'), so that new parameters of it compile nothing anew.
 """
 
 import abc
@@ -16,14 +16,17 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from irlax import checks
-from irlax.envs.environment import AbstractEnvironment, Box, Discrete
-from irlax.rl.rollout import Runner, Transition, collect, spread_out
+from irlax.envs.environment import AbstractEnvironment
+from irlax.envs.experience import Runner, Transition, collect_steps, init_runners
+from irlax.iteration import Callback
+from irlax.run_folder import RunFolder, as_run_folder
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, Int, PRNGKeyArray, Scalar
 
 if TYPE_CHECKING:
     from irlax.rl.training import Training
 
-#: Numbers to watch, by name.
+#: Numbers to report, by name.
 Metrics = dict[str, Float[Array, "..."]]
 
 
@@ -31,8 +34,10 @@ class State(eqx.Module):
     """An agent, which has a `policy` and a `value`, and the environments that it acts in."""
 
     agent: Any
+    #: None where the environments are on the host.
     runners: Runner | None
     key: PRNGKeyArray
+    #: Environment steps so far.
     steps: Int[Array, ""]
 
     @property
@@ -54,25 +59,25 @@ class AbstractLearner(eqx.Module):
     num_envs: eqx.AbstractVar[int]
     #: Steps of each environment between two rounds of learning.
     length: eqx.AbstractVar[int]
-    #: The share of episodes that begin with random actions.
+    #: The share of episodes that start with random actions.
     explore: eqx.AbstractVar[float]
-    #: Whether `train` lowers the learning rate to zero along the way.
+    #: Whether `train` lowers the learning rate to zero over its rounds.
     anneal: eqx.AbstractVar[bool]
-    #: How many steps `train` takes if nothing else is said.
+    #: How many steps `train` takes unless they are given.
     steps: eqx.AbstractVar[int]
 
     @property
     @abc.abstractmethod
     def warmup_length(self) -> int:
-        """Random steps of each environment before learning begins."""
+        """Random steps of each environment before the first round."""
 
     @abc.abstractmethod
-    def begin(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
-        """An agent that has learned nothing."""
+    def init_agent(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
+        """An agent before training."""
 
     @abc.abstractmethod
-    def remember(self, agent: Any, batch: Transition) -> Any:
-        """The agent with random experience [time, environment] to learn from later."""
+    def add(self, agent: Any, batch: Transition) -> Any:
+        """The agent with random experience [time, environment] added to what it learns from later."""
 
     @abc.abstractmethod
     def learn(
@@ -85,24 +90,24 @@ class AbstractLearner(eqx.Module):
         """The same learner for rounds of `num` whole episodes."""
 
     @property
-    def steps_a_round(self) -> int:
+    def steps_per_round(self) -> int:
         """Environment steps that `step` takes."""
         return self.num_envs * self.length
 
     @property
     def warmup_steps(self) -> int:
-        """Environment steps that `init` takes to fill the memory."""
+        """Environment steps that `init` takes, with random actions."""
         return self.num_envs * self.warmup_length
 
-    def init(self, env: AbstractEnvironment, key: PRNGKeyArray) -> State:
+    def init(self, env: AbstractEnvironment, *, key: PRNGKeyArray) -> State:
         """A new agent, and environments at random times of their episodes."""
         check_spaces(env.observation_size, env.actions)
-        agent_key, spread_key, warmup_key, state_key = jr.split(key, 4)
-        agent = self.begin(env.observation_size, env.actions, key=agent_key)
-        runners = spread_out(env, self.num_envs, key=spread_key)
+        agent_key, runners_key, warmup_key, state_key = jr.split(key, 4)
+        agent = self.init_agent(env.observation_size, env.actions, key=agent_key)
+        runners = init_runners(env, self.num_envs, key=runners_key)
         if self.warmup_length:
-            runners, batch, _ = collect(env, None, runners, length=self.warmup_length, key=warmup_key)
-            agent = self.remember(agent, batch)
+            runners, batch, _ = collect_steps(env, None, runners, length=self.warmup_length, key=warmup_key)
+            agent = self.add(agent, batch)
         return State(agent, runners, state_key, jnp.asarray(self.warmup_steps, jnp.int32))
 
     def step(
@@ -116,16 +121,16 @@ class AbstractLearner(eqx.Module):
         """Act for `length` steps in every environment, then learn, for `reward` or else the environment's own.
 
         `reward(observation, action, next_observation)` gives a number for one step. The metrics' "return" is the mean
-        of what the environment itself paid in episodes that ended now, NaN if there are none.
+        return, by the environment's own reward, of the episodes that ended in this step; NaN if there are none.
         """
         assert state.runners is not None
         collect_key, learn_key, next_key = jr.split(state.key, 3)
-        runners, batch, episodes = collect(
-            env, state.policy, state.runners, length=self.length, share=self.explore, key=collect_key
+        runners, batch, finished = collect_steps(
+            env, state.policy, state.runners, length=self.length, explore=self.explore, key=collect_key
         )
         agent, metrics = self.learn(state.agent, batch, reward, rate=rate, key=learn_key)
-        metrics = {"return": episodes.mean, "episodes": episodes.count, **metrics}
-        return State(agent, runners, next_key, state.steps + self.steps_a_round), metrics
+        metrics = {"return": finished.mean, "episodes": finished.count, **metrics}
+        return State(agent, runners, next_key, state.steps + self.steps_per_round), metrics
 
     def train(
         self,
@@ -135,23 +140,21 @@ class AbstractLearner(eqx.Module):
         steps: int | None = None,
         seeds: int | None = None,
         reward: Callable[..., Any] | None = None,
-        out: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        checkpoint_every: float = 60.0,
-        tensorboard: bool = False,
-        callback: Callable[[dict[str, Any]], Any] | None = None,
-        shown: bool | None = None,
+        run: RunFolder | str | os.PathLike[str] | None = None,
+        callback: Callback | None = None,
+        progress: bool | None = None,
     ) -> "Training":
         """Train for `steps` environment steps; `seeds` trains so many agents side by side, as one `vmap`.
 
         `env` is an `AbstractEnvironment`, or an object with numpy `reset(seed)` and `step(actions)` as
-        `irlax.rl.host.HostEnvironment` says. With a folder `out`, every round is a line of `out/log.jsonl`, and a
-        checkpoint is written every `checkpoint_every` seconds, from which a killed run goes on with `resume`; the
-        policy is in `out/policy.eqx` at the end. `callback` gets each line of the log.
+        `irlax.envs.host.HostEnvironment` says. In the folder `run` (see `irlax.RunFolder`) every round is logged, and
+        checkpoints are written, from which a killed run is resumed; `policy.npz` is there at the end. `callback`
+        receives every round as an `Iterate`, and may return True to stop. `progress` turns the progress bar on or off;
+        by default it is shown on a terminal.
         """
         from irlax.rl.training import Options, train
 
-        options = Options(steps, seeds, out, resume, checkpoint_every, tensorboard, callback, shown)
+        options = Options(steps, seeds, as_run_folder(run), callback, progress)
         return train(self, env, reward, options, key=key)
 
 
@@ -184,13 +187,13 @@ def flat(batch: Any) -> Any:
     return jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), batch)
 
 
-def relabelled(batch: Transition, reward: Callable[..., Any] | None) -> Float[Array, "..."]:
-    """The rewards of rows under the current reward, or those that the environment paid."""
+def rewards_of_rows(rows: Transition, reward: Callable[..., Any] | None) -> Float[Array, "..."]:
+    """The rewards of rows: by `reward`, or the environment's own if it is None."""
     if reward is None:
-        return batch.reward
-    return jax.vmap(reward)(batch.observation, batch.action, batch.next_observation)
+        return rows.reward
+    return jax.vmap(reward)(rows.observation, rows.action, rows.next_observation)
 
 
 def rounds_for(learner: AbstractLearner, steps: int) -> int:
     """How many rounds make up so many environment steps, the random ones at the start included."""
-    return max(1, math.ceil((steps - learner.warmup_steps) / learner.steps_a_round))
+    return max(1, math.ceil((steps - learner.warmup_steps) / learner.steps_per_round))

@@ -1,4 +1,4 @@
-"""Soft actor-critic, off-policy: experience is kept, and rewarded anew whenever it is used."""
+"""Soft actor-critic, off-policy: experience is kept, and its rewards are computed anew whenever it is used."""
 
 import dataclasses
 import math
@@ -12,23 +12,22 @@ import jax.random as jr
 import optax
 
 from irlax import checks
-from irlax.envs.environment import Box, Discrete
-from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, relabelled
-from irlax.rl.networks import (
+from irlax.envs.experience import Transition
+from irlax.networks import Activation, Perceptron
+from irlax.registry import stored
+from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, rewards_of_rows
+from irlax.rl.policies import (
     AbstractPolicy,
-    Activation,
     CategoricalPolicy,
-    Perceptron,
     SquashedGaussianPolicy,
-    Units,
-    log_half_width,
-    policy_for,
-    to_unit,
+    init_policy,
     with_network,
     with_normaliser,
 )
-from irlax.rl.rollout import Transition
-from irlax.typing import Array, Float, Int, PRNGKeyArray
+from irlax.rl.replay import Buffer
+from irlax.rl.values import Units
+from irlax.spaces import Box, Discrete, log_half_width, to_unit
+from irlax.typing import Array, Float, PRNGKeyArray
 
 #: The weight of a batch's targets in the critics' units.
 UNITS_RATE = 0.01
@@ -36,31 +35,8 @@ UNITS_RATE = 0.01
 DRAWS = 64
 
 
-class Buffer(eqx.Module):
-    """The last transitions, as a ring."""
-
-    rows: Transition
-    position: Int[Array, ""]
-    filled: Int[Array, ""]
-
-    def add(self, new: Transition) -> "Buffer":
-        """With further rows in place of the oldest; the ring's size is a multiple of their number."""
-        num, capacity = len(new.reward), len(self.rows.reward)
-        rows = jax.tree.map(
-            lambda ring, some: jax.lax.dynamic_update_slice_in_dim(ring, some.astype(ring.dtype), self.position, 0),
-            self.rows,
-            new,
-        )
-        return Buffer(rows, (self.position + num) % capacity, jnp.minimum(self.filled + num, capacity))
-
-    def sample(self, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Transition:
-        """Rows at random."""
-        chosen = jr.randint(key, shape, 0, self.filled)
-        return jax.tree.map(lambda ring: ring[chosen], self.rows)
-
-
 class Critics(eqx.Module):
-    """Two action values, of which the smaller is believed (Fujimoto et al. 2018), and slow copies of both."""
+    """Two action values, of which the smaller one is used (Fujimoto et al. 2018), and slow copies of both."""
 
     networks: tuple[Perceptron, Perceptron]
     targets: tuple[Perceptron, Perceptron]
@@ -74,13 +50,13 @@ class Critics(eqx.Module):
 
 
 class Learned(eqx.Module):
-    """What a gradient step changes."""
+    """Everything that a gradient step changes."""
 
     policy: AbstractPolicy
     critics: Critics
     log_temperature: Float[Array, ""]
-    #: The optimisers' memories: of the policy, the critics and the temperature.
-    memories: tuple[Any, ...]
+    #: The states of the optimisers of policy, critics and temperature.
+    optimiser_states: tuple[Any, ...]
 
 
 class SACAgent(eqx.Module):
@@ -119,6 +95,7 @@ class SoftValue(eqx.Module):
         return q + self.temperature * entropy
 
 
+@stored("sac")
 class SAC(AbstractLearner):
     r"""Soft actor-critic (Haarnoja et al. 2018), for continuous and for discrete actions (Christodoulou 2019).
 
@@ -126,9 +103,9 @@ class SAC(AbstractLearner):
       \min_\pi \mathbb{E}_s \mathbb{E}_{a\sim\pi}[\alpha\log\pi(a|s) - \min_i Q_i(s,a)]$$
 
     Expectations over discrete actions are sums. `temperature` is α: 1 is the Primer's model of a demonstrator, the
-    default is for an expert, and "auto" tunes it until the policy has `target_entropy`, by default about a third of
-    log A for discrete actions and −1 for each continuous coordinate of a box scaled to [−1, 1]. The memory begins with
-    `warmup` random steps.
+    default is for training an expert, and "auto" tunes it until the policy has `target_entropy`, by default about a
+    third of log A for discrete actions and −1 for each continuous coordinate of a box scaled to [−1, 1]. The buffer
+    starts with `warmup` random steps.
     """
 
     temperature: float | Literal["auto"] = 0.1
@@ -162,33 +139,34 @@ class SAC(AbstractLearner):
 
     @property
     def warmup_length(self) -> int:
-        # Whole rounds: the ring is written a round at a time.
-        return self.length * math.ceil(self.warmup / self.steps_a_round)
+        # Whole rounds: the buffer is written a round at a time.
+        return self.length * math.ceil(self.warmup / self.steps_per_round)
 
     def for_episodes(self, num: int, horizon: int) -> "SAC":
         # As many updates for each step as before.
-        updates = math.ceil(self.updates * num * horizon / self.steps_a_round)
+        updates = math.ceil(self.updates * num * horizon / self.steps_per_round)
         return dataclasses.replace(self, num_envs=num, length=horizon, updates=updates)
 
-    def begin(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> SACAgent:
+    def init_agent(self, observation_size: int, actions: Discrete | Box, *, key: PRNGKeyArray) -> SACAgent:
         policy_key, first_key, second_key = jr.split(key, 3)
         shape: Any = {"width": self.width, "depth": self.depth, "activation": self.activation}
-        policy = policy_for(actions, observation_size, **shape, key=policy_key)
+        policy = init_policy(actions, observation_size, **shape, key=policy_key)
         inputs, outputs = observation_size, 1
         if isinstance(actions, Discrete):
             outputs, example = actions.num, jnp.zeros((), jnp.int32)
         else:
             inputs, example = observation_size + actions.low.shape[-1], jnp.zeros(actions.low.shape, jnp.float32)
-        first, second = (Perceptron(inputs, outputs, **shape, key=key) for key in (first_key, second_key))
+        first, second = (Perceptron.init(inputs, outputs, **shape, key=key) for key in (first_key, second_key))
         start = 1.0 if self.temperature == "auto" else self.temperature
         log_temperature = jnp.asarray(math.log(start), jnp.float32)
         trained: Any = (policy.network, (first, second), log_temperature)
-        memories = tuple(self._optimiser().init(part) for part in trained)
-        critics = Critics((first, second), (first, second), Units.plain())
-        learned = Learned(policy, critics, log_temperature, memories)
-        return SACAgent(learned, self._empty(observation_size, example))
+        optimiser_states = tuple(self._optimiser().init(part) for part in trained)
+        critics = Critics((first, second), (first, second), Units.init())
+        learned = Learned(policy, critics, log_temperature, optimiser_states)
+        capacity = self.steps_per_round * math.ceil(self.capacity / self.steps_per_round)
+        return SACAgent(learned, Buffer.init(capacity, observation_size, example))
 
-    def remember(self, agent: SACAgent, batch: Transition) -> SACAgent:
+    def add(self, agent: SACAgent, batch: Transition) -> SACAgent:
         rows = flat(batch)
         policy = agent.policy
         policy = with_normaliser(policy, policy.normaliser.update(rows.observation))
@@ -205,7 +183,7 @@ class SAC(AbstractLearner):
         key: PRNGKeyArray,
     ) -> tuple[SACAgent, Metrics]:
         sample_key, update_key = jr.split(key)
-        agent = self.remember(agent, batch)
+        agent = self.add(agent, batch)
         samples = agent.buffer.sample((self.updates, self.batch_size), key=sample_key)
 
         def update(learned: Learned, now: tuple[Transition, PRNGKeyArray]) -> tuple[Learned, Metrics]:
@@ -220,8 +198,8 @@ class SAC(AbstractLearner):
         """One step for the critics, then one for the policy, then one for the temperature."""
         next_key, policy_key = jr.split(key)
         temperature = jnp.exp(learned.log_temperature)
-        critics, critic_memory, critic_loss = self._improve_critics(
-            learned, relabelled(rows, reward), rows, rate, next_key
+        critics, critic_state, critic_loss = self._improve_critics(
+            learned, rewards_of_rows(rows, reward), rows, rate, next_key
         )
 
         def policy_loss(network: Perceptron) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -235,15 +213,15 @@ class SAC(AbstractLearner):
             return -(q + temperature * entropy).mean(), entropy.mean()
 
         gradient, entropy = jax.grad(policy_loss, has_aux=True)(learned.policy.network)
-        network, policy_memory = self._descend(gradient, learned.memories[0], learned.policy.network, rate)
-        log_temperature, temperature_memory = learned.log_temperature, learned.memories[2]
+        network, policy_state = self._descend(gradient, learned.optimiser_states[0], learned.policy.network, rate)
+        log_temperature, temperature_state = learned.log_temperature, learned.optimiser_states[2]
         if self.temperature == "auto":
             surplus = entropy - self._target_entropy(learned.policy)
-            log_temperature, temperature_memory = self._descend(surplus, temperature_memory, log_temperature, rate)
-        memories = (policy_memory, critic_memory, temperature_memory)
+            log_temperature, temperature_state = self._descend(surplus, temperature_state, log_temperature, rate)
+        optimiser_states = (policy_state, critic_state, temperature_state)
         policy = with_network(learned.policy, network)
         metrics = {"loss": critic_loss, "entropy": entropy, "temperature": temperature}
-        return Learned(policy, critics, log_temperature, memories), metrics
+        return Learned(policy, critics, log_temperature, optimiser_states), metrics
 
     def _improve_critics(
         self,
@@ -260,20 +238,20 @@ class SAC(AbstractLearner):
         target = reward + self.discount * jnp.where(rows.terminated, 0.0, after)
         units = critics.units.towards(target.mean(), target.var(), jnp.asarray(UNITS_RATE, jnp.float32))
         critics = critics.in_units(units)
-        aim = (target - units.mean) / units.scale
+        scaled = (target - units.mean) / units.scale
 
-        def loss(networks: tuple[Perceptron, Perceptron]) -> Float[Array, ""]:
-            said = jax.vmap(lambda s, a: jnp.stack([action_value(policy, net, s, a) for net in networks]))
-            return ((said(rows.observation, rows.action) - aim[:, None]) ** 2).mean()
+        def loss_of(networks: tuple[Perceptron, Perceptron]) -> Float[Array, ""]:
+            values = jax.vmap(lambda s, a: jnp.stack([action_value(policy, net, s, a) for net in networks]))
+            return ((values(rows.observation, rows.action) - scaled[:, None]) ** 2).mean()
 
-        worth, gradient = jax.value_and_grad(loss)(critics.networks)
-        networks, memory = self._descend(gradient, learned.memories[1], critics.networks, rate)
+        loss, gradient = jax.value_and_grad(loss_of)(critics.networks)
+        networks, optimiser_state = self._descend(gradient, learned.optimiser_states[1], critics.networks, rate)
         targets = jax.tree.map(lambda slow, fast: slow + self.tau * (fast - slow), critics.targets, networks)
-        return Critics(networks, targets, units), memory, worth
+        return Critics(networks, targets, units), optimiser_state, loss
 
-    def _descend(self, gradient: Any, memory: Any, weights: Any, rate: Any) -> tuple[Any, Any]:
-        update, memory = self._optimiser().update(gradient, memory, weights)
-        return jax.tree.map(lambda weight, change: weight + rate * change, weights, update), memory
+    def _descend(self, gradient: Any, optimiser_state: Any, weights: Any, rate: Any) -> tuple[Any, Any]:
+        update, optimiser_state = self._optimiser().update(gradient, optimiser_state, weights)
+        return jax.tree.map(lambda weight, change: weight + rate * change, weights, update), optimiser_state
 
     def _optimiser(self) -> optax.GradientTransformation:
         return optax.adam(self.learning_rate)
@@ -285,31 +263,15 @@ class SAC(AbstractLearner):
             return log_half_width(policy.actions) - policy.actions.low.shape[-1]
         return 0.35 * math.log(max(policy.actions.num, 1))
 
-    def _empty(self, observation_size: int, action: Array) -> Buffer:
-        capacity = self.steps_a_round * math.ceil(self.capacity / self.steps_a_round)
-        observations = jnp.zeros((capacity, observation_size), jnp.float32)
-        flags = jnp.zeros(capacity, bool)
-        rows = Transition(
-            observation=observations,
-            action=jnp.zeros((capacity, *action.shape), action.dtype),
-            reward=jnp.zeros(capacity, jnp.float32),
-            next_observation=observations,
-            terminated=flags,
-            truncated=flags,
-            explored=flags,
-            log_prob=jnp.zeros(capacity, jnp.float32),
-        )
-        return Buffer(rows, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
-
 
 def action_value(
     policy: AbstractPolicy, network: Perceptron, observation: Float[Array, " obs"], action: Any
 ) -> Float[Array, ""]:
-    """What one critic says of an action, in its own units."""
-    seen = policy.normaliser(observation)
+    """The value of an action by one critic, in the critics' units."""
+    normalised = policy.normaliser(observation)
     if isinstance(policy.actions, Discrete):
-        return network(seen)[action]
-    return network(jnp.concatenate([seen, to_unit(policy.actions, action)]))[0]
+        return network(normalised)[action]
+    return network(jnp.concatenate([normalised, to_unit(policy.actions, action)]))[0]
 
 
 def soft_parts(
@@ -322,9 +284,9 @@ def soft_parts(
     """E[min Q(s,a)] and E[−log π(a|s)] under the policy: exactly, or by one draw where actions are continuous."""
     if isinstance(policy, CategoricalPolicy):
         log_probs = policy.log_probs(observation)
-        seen, probs = policy.normaliser(observation), jnp.exp(log_probs)
-        least = jnp.minimum(*(network(seen) for network in networks))
+        normalised, probs = policy.normaliser(observation), jnp.exp(log_probs)
+        least = jnp.minimum(*(network(normalised) for network in networks))
         return probs @ (units.mean + units.scale * least), -probs @ log_probs
-    action, log_prob = policy.sample_and_log_prob(observation, key)
+    action, log_prob = policy.sample_and_log_prob(observation, key=key)
     least = jnp.minimum(*(action_value(policy, network, observation, action) for network in networks))
     return units.mean + units.scale * least, -log_prob

@@ -1,11 +1,6 @@
-"""The loop that trains: watched, logged, and able to go on where it was killed."""
+"""Training a learner, by the one driver of iterations: progress, a log, and checkpoints to resume from."""
 
-import contextlib
-import dataclasses
-import json
-import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,17 +10,17 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from irlax import checks, storage
+from irlax import checks
 from irlax.envs.environment import AbstractEnvironment
-from irlax.progress import progress
-from irlax.records import field
-from irlax.rl.host import HostEnvironment, HostRunner
-from irlax.rl.learner import AbstractLearner, Metrics, State, rounds_for
-from irlax.rl.policy_file import POLICY_FILE, read_header, read_leaves, save_policy, write_leaves
+from irlax.envs.experience import Transition
+from irlax.envs.host import HostEnvironment, HostRunner
+from irlax.iteration import AbstractResumable, Callback, History, Iterate, Session, Watch, from_arrays, to_arrays
+from irlax.registry import to_parts
+from irlax.rl.learner import AbstractLearner, Metrics, State, check_spaces, rounds_for
+from irlax.rl.policy_file import POLICY_FILE, save_policy
+from irlax.run_folder import RunFolder
+from irlax.status import Status, warn_unless_success
 from irlax.typing import Float, Int, PRNGKeyArray
-
-CHECKPOINT_FORMAT = "irlax-training-1"
-CHECKPOINT, LOG = "checkpoint.eqx", "log.jsonl"
 
 
 class Options(NamedTuple):
@@ -33,16 +28,13 @@ class Options(NamedTuple):
 
     steps: int | None
     seeds: int | None
-    out: str | os.PathLike[str] | None
-    resume: bool
-    checkpoint_every: float
-    tensorboard: bool
-    callback: Callable[[dict[str, Any]], Any] | None
-    shown: bool | None
+    run: RunFolder | None
+    callback: Callback | None
+    progress: bool | None
 
 
 class Training(eqx.Module):
-    """What training gave. With `seeds`, policies and values have a leading axis, and curves a second one."""
+    """The result of training. With `seeds`, policies and values have a leading axis, and curves a second one."""
 
     state: State
     #: Environment steps of each agent after each round.
@@ -50,6 +42,8 @@ class Training(eqx.Module):
     #: The mean return of the episodes that ended in each round, NaN where none did.
     returns: Float[np.ndarray, "rounds *seeds"]
     losses: Float[np.ndarray, "rounds *seeds"]
+    #: TRAINED, or INTERRUPTED.
+    status: Status = eqx.field(static=True, default=Status.TRAINED)
 
     @property
     def policy(self) -> Any:
@@ -63,7 +57,7 @@ class Training(eqx.Module):
 
     @property
     def final_return(self) -> Float[np.ndarray, "*seeds"]:
-        """The mean return over the last tenth of training."""
+        """The mean return over the last tenth of the rounds."""
         return _mean_of_known(self.returns[-max(1, len(self.returns) // 10) :])
 
     @property
@@ -87,243 +81,172 @@ def train(
     rounds = rounds_for(learner, _checked_steps(learner, env, options))
     # Networks are trained in single precision, whatever the user's flag says.
     with jax.enable_x64(False):
-        init, advance = _functions(learner, env, reward, options.seeds, key)
-        folder = _Folder.open(options, learner, env, key, rounds)
-        state, begin = (init(), 0) if folder is None else folder.restore(init)
-        lines = [] if folder is None else folder.lines
-        with progress("Training", rounds * learner.steps_a_round, shown=options.shown) as bar, _writer(options) as tell:
-            began = time.monotonic()
-            for number in range(begin, rounds):
-                rate = 1 - number / rounds if learner.anneal else 1.0
-                state, metrics = advance(state, jnp.asarray(rate, jnp.float32))
-                line = _line(state, metrics)
-                _refuse_nonfinite(line)
-                line["steps_per_second"] = _speed(learner, options.seeds, number - begin + 1, began)
-                lines.append(line)
-                if folder is not None:
-                    folder.log(line)
-                    folder.checkpoint(state, number + 1, options.checkpoint_every)
-                tell(line)
-                bar.update((number + 1) * learner.steps_a_round, _note(line))
-        result = _result(state, lines, options.seeds)
-        if folder is not None:
-            folder.finish(result, rounds)
+        task = _task(learner, env, reward, options.seeds, key=key)
+        training = TrainingRounds(learner, task, type(env).__name__, options.seeds, rounds, key)
+        watch = Watch(options.progress, options.callback, options.run)
+        with Session("Training", limit=rounds * learner.steps_per_round, watch=watch) as session:
+            trained, status = session.run(training)
+        result = _result(trained.state, History.of(session.history), status)
+        if options.run is not None:
+            best = float(np.nanmax(result.final_return)) if np.isfinite(result.final_return).any() else None
+            about = {"learner": type(learner).__name__, "environment": type(env).__name__, "final_return": best}
+            save_policy(Path(options.run.path) / POLICY_FILE, result.best_policy, **about)
+    warn_unless_success(status)
     return result
+
+
+class Trained(NamedTuple):
+    """The state of a learner after some rounds, and the numbers of the last of them."""
+
+    state: State
+    round: int
+    numbers: dict[str, Any] | None
+
+
+class TrainingRounds(AbstractResumable[Trained]):
+    """A learner in training, round by round."""
+
+    learner: AbstractLearner
+    task: "_Task"
+    environment: str
+    seeds: int | None
+    num: int
+    key: PRNGKeyArray
+
+    def init(self) -> Trained:
+        return Trained(self.task.init(), 0, None)
+
+    def step(self, state: Trained) -> Trained:
+        rate = 1 - state.round / self.num if self.learner.anneal else 1.0
+        after, metrics = self.task.step(state.state, jnp.asarray(rate, jnp.float32))
+        return Trained(after, state.round + 1, _numbers(after, metrics))
+
+    def status(self, state: Trained) -> Status | None:
+        return Status.TRAINED if state.round == self.num else None
+
+    def iterates(self, state: Trained) -> list[Iterate]:
+        return [] if state.numbers is None else [Iterate(state.numbers["steps"], state.numbers)]
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "learner": to_parts(self.learner).record,
+            "environment": self.environment,
+            "key": np.asarray(jr.key_data(self.key)).tolist(),
+            "seeds": self.seeds,
+            "rounds": self.num,
+        }
+
+    def snapshot(self, state: Trained) -> list[np.ndarray]:
+        return [np.asarray(state.round), *to_arrays(state.state)]
+
+    def restore(self, arrays: list[np.ndarray]) -> Trained:
+        return Trained(from_arrays(arrays[1:], eqx.filter_eval_shape(self.task.init)), int(arrays[0]), None)
 
 
 def _checked_steps(learner: AbstractLearner, env: Any, options: Options) -> int:
     steps = learner.steps if options.steps is None else checks.count("steps", options.steps)
     if options.seeds is not None:
         checks.count("seeds", options.seeds)
-    checks.positive("checkpoint_every", options.checkpoint_every, zero=True)
-    if options.resume and options.out is None:
-        raise ValueError("`resume` needs the folder to go on from: `out=`.")
-    if options.tensorboard and options.out is None:
-        raise ValueError("`tensorboard` needs a folder to write to: `out=`.")
     if isinstance(env, AbstractEnvironment):
         return steps
     if not isinstance(env, HostEnvironment):
         raise TypeError(
-            f"`env` must be an environment of irlax or of the host (irlax.rl.host.HostEnvironment), but is a "
+            f"`env` must be an environment of irlax or of the host (irlax.envs.host.HostEnvironment), but is a "
             f"{type(env).__name__}. Make one with irlax.envs.make."
         )
     if options.seeds is not None:
         raise ValueError("`seeds` trains side by side inside JAX, which this environment cannot do. Train one by one.")
+    if env.num_envs != learner.num_envs:
+        raise ValueError(
+            f"The environment steps {env.num_envs} copies at a time, but the learner has num_envs={learner.num_envs}. "
+            f"Make the two equal."
+        )
     return steps
 
 
-def _functions(
-    learner: AbstractLearner, env: Any, reward: Any, seeds: int | None, key: PRNGKeyArray
-) -> tuple[Callable[[], State], Callable[[State, Any], tuple[State, Metrics]]]:
-    """How to begin, and how to advance a state, which is used up."""
-    if not isinstance(env, AbstractEnvironment):
-        init_key, seed_key = jr.split(key)
-        runner = HostRunner(learner, env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
-        return lambda: runner.init(init_key), lambda state, rate: runner.step(state, reward, rate)
-    keys = key if seeds is None else jr.split(key, seeds)
-    return lambda: _init(learner, env, keys), lambda state, rate: _advance((learner, env, reward, rate), state)
+class _Task(NamedTuple):
+    """What is trained: the first state, and the state after another round, in which the given state is used up."""
+
+    init: Callable[[], State]
+    step: Callable[[State, Any], tuple[State, Metrics]]
+
+
+def _task(learner: AbstractLearner, env: Any, reward: Any, seeds: int | None, *, key: PRNGKeyArray) -> _Task:
+    """In JAX, or with the environment on the host."""
+    if isinstance(env, AbstractEnvironment):
+        keys = key if seeds is None else jr.split(key, seeds)
+        return _Task(lambda: _init(learner, env, keys), lambda state, rate: _step((learner, env, reward, rate), state))
+    check_spaces(env.observation_size, env.actions)
+    init_key, seed_key = jr.split(key)
+    runner = HostRunner(env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
+
+    def init() -> State:
+        agent_key, warmup_key, state_key = jr.split(init_key, 3)
+        agent = learner.init_agent(env.observation_size, env.actions, key=agent_key)
+        if learner.warmup_length:
+            batch, _ = runner.collect_steps(None, learner.warmup_length, 0.0, key=warmup_key)
+            agent = eqx.filter_jit(learner.add)(agent, batch)
+        return State(agent, None, state_key, jnp.asarray(learner.warmup_steps, jnp.int32))
+
+    def step(state: State, rate: Any) -> tuple[State, Metrics]:
+        collect_key, learn_key, next_key = jr.split(state.key, 3)
+        batch, returns = runner.collect_steps(state.policy, learner.length, learner.explore, key=collect_key)
+        agent, metrics = _learn(learner, state.agent, batch, reward, rate=rate, key=learn_key)
+        mean = np.mean(returns) if returns else np.nan
+        metrics = {"return": jnp.asarray(mean), "episodes": jnp.asarray(float(len(returns))), **metrics}
+        return State(agent, None, next_key, state.steps + learner.steps_per_round), metrics
+
+    return _Task(init, step)
 
 
 @eqx.filter_jit
 def _init(learner: AbstractLearner, env: AbstractEnvironment, keys: Any) -> State:
     if keys.ndim == 0:
-        return learner.init(env, keys)
-    return jax.vmap(lambda key: learner.init(env, key))(keys)
+        return learner.init(env, key=keys)
+    return jax.vmap(lambda key: learner.init(env, key=key))(keys)
 
 
-# The state is given up to the result: a memory of experience is not copied at every step.
+# The state is donated to the result, so that a replay buffer is not copied at every step.
 @eqx.filter_jit(donate="all-except-first")
-def _advance(fixed: tuple[AbstractLearner, AbstractEnvironment, Any, Any], state: State) -> tuple[State, Metrics]:
+def _step(fixed: tuple[AbstractLearner, AbstractEnvironment, Any, Any], state: State) -> tuple[State, Metrics]:
     learner, env, reward, rate = fixed
 
-    def step(state: State) -> tuple[State, Metrics]:
+    def one(state: State) -> tuple[State, Metrics]:
         state, metrics = learner.step(env, state, reward, rate=rate)
         assert state.runners is not None
         metrics["finite"] = jnp.isfinite(state.runners.observation).all()
         return state, metrics
 
-    return step(state) if state.key.ndim == 0 else jax.vmap(step)(state)
+    return one(state) if state.key.ndim == 0 else jax.vmap(one)(state)
 
 
-def _line(state: State, metrics: Metrics) -> dict[str, Any]:
-    """One line of the log: plain numbers, or lists of them with seeds."""
+@eqx.filter_jit
+def _learn(
+    learner: AbstractLearner, agent: Any, batch: Transition, reward: Any, *, rate: Any, key: PRNGKeyArray
+) -> tuple[Any, Metrics]:
+    return learner.learn(agent, batch, reward, rate=rate, key=key)
+
+
+def _numbers(state: State, metrics: Metrics) -> dict[str, Any]:
+    """The numbers of a round, or lists of them with seeds; a FloatingPointError if they are not finite."""
     numbers = jax.device_get(metrics)
-    return {"steps": int(np.max(state.steps))} | {name: np.asarray(number).tolist() for name, number in numbers.items()}
-
-
-def _refuse_nonfinite(line: dict[str, Any]) -> None:
-    finite = line.pop("finite", True)
-    if not np.all(finite) or not np.isfinite(line["loss"]).all():
-        what = "The loss" if np.all(finite) else "An observation of the environment"
+    finite = np.all(numbers.pop("finite", True))
+    line = {"steps": int(np.max(state.steps))} | {name: np.asarray(number).tolist() for name, number in numbers.items()}
+    if not finite or not np.isfinite(line["loss"]).all():
+        what = "The loss" if finite else "An observation of the environment"
         raise FloatingPointError(
-            f"{what} is NaN or infinite after {line['steps']} steps. Nothing more is learned; the last checkpoint "
-            f"stands. Look at the environment's rewards and observations, or lower the learning rate."
+            f"{what} is NaN or infinite after {line['steps']} steps. Training stops; the last checkpoint remains. "
+            f"Check the environment's rewards and observations, or lower the learning rate."
         )
-
-
-def _speed(learner: AbstractLearner, seeds: int | None, rounds: int, began: float) -> float:
-    return round(rounds * learner.steps_a_round * (seeds or 1) / max(time.monotonic() - began, 1e-9))
-
-
-def _note(line: dict[str, Any]) -> str:
-    returned, loss = (float(_mean_of_known(np.atleast_1d(line[name]))) for name in ("return", "loss"))
-    return f"{line['steps_per_second']:,.0f} steps/s, return {returned:.1f}, loss {loss:.3g}"
+    return line
 
 
 def _mean_of_known(numbers: np.ndarray) -> np.ndarray:
-    """The mean along the first axis of what is not NaN."""
+    """The mean along the first axis of the numbers that are not NaN."""
     known = ~np.isnan(numbers)
     total, count = np.where(known, numbers, 0.0).sum(axis=0), known.sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _result(state: State, lines: list[dict[str, Any]], seeds: int | None) -> Training:
-    steps = np.array([line["steps"] for line in lines], np.int64)
-    shape = (len(lines),) if seeds is None else (len(lines), seeds)
-    returns, losses = (
-        np.array([line[name] for line in lines], np.float64).reshape(shape) for name in ("return", "loss")
-    )
-    return Training(state, steps, returns, losses)
-
-
-@dataclasses.dataclass
-class _Folder:
-    """A folder that a run writes to, and goes on from."""
-
-    path: Path
-    header: dict[str, Any]
-    lines: list[dict[str, Any]]
-    saved: float
-
-    @classmethod
-    def open(
-        cls, options: Options, learner: AbstractLearner, env: Any, key: PRNGKeyArray, rounds: int
-    ) -> "_Folder | None":
-        if options.out is None:
-            return None
-        path = Path(options.out)
-        if path.exists() and not path.is_dir():
-            raise NotADirectoryError(f"{path} is a file. Name a folder to write to.")
-        if not options.resume and (path / CHECKPOINT).exists():
-            raise FileExistsError(
-                f"{path} holds a training run already. Go on with it by `resume=True`, or name another folder."
-            )
-        path.mkdir(parents=True, exist_ok=True)
-        settings = {item.name: getattr(learner, item.name) for item in dataclasses.fields(learner)}
-        header = {
-            "format": CHECKPOINT_FORMAT,
-            "learner": type(learner).__name__,
-            "settings": settings,
-            "environment": type(env).__name__,
-            "key": np.asarray(jr.key_data(key)).tolist(),
-            "seeds": options.seeds,
-            "rounds": rounds,
-        }
-        return cls(path, header, [], time.monotonic())
-
-    def restore(self, init: Callable[[], State]) -> tuple[State, int]:
-        """The state of the checkpoint and the rounds behind it, or a new one where there is none."""
-        path = self.path / CHECKPOINT
-        if not path.exists():
-            (self.path / LOG).write_bytes(b"")
-            return init(), 0
-        kind = "a checkpoint"
-        with path.open("rb") as file:
-            found = read_header(file, path, kind)
-            done = field(found, "done", int)
-            self._refuse_other_run(found)
-            with storage.unreadable(path, kind):
-                state = read_leaves(file, eqx.filter_eval_shape(init))
-        self._cut_log(done)
-        return state, done
-
-    def _refuse_other_run(self, found: dict[str, Any]) -> None:
-        wanted = json.loads(json.dumps(self.header))
-        different = [name for name in wanted if found.get(name) != wanted[name]]
-        if different:
-            raise ValueError(
-                f"{self.path} holds a run with another {' and '.join(different)}: to go on would be a different "
-                f"experiment. Use the same arguments, or another folder."
-            )
-
-    def _cut_log(self, done: int) -> None:
-        """Lines after the checkpoint are of rounds that will be run again."""
-        path = self.path / LOG
-        with storage.unreadable(path, "a log (.jsonl)"):
-            kept = path.read_bytes().splitlines(keepends=True)[:done]
-            self.lines = [_parsed(line) for line in kept]
-            if len(kept) < done:
-                raise ValueError(f"it has {len(kept)} lines, but the checkpoint was written after {done} rounds")
-        with storage.replacing(path) as file:
-            file.writelines(kept)
-
-    def log(self, line: dict[str, Any]) -> None:
-        # NaN is no JSON: a return that is unknown is null.
-        plain = {name: _nulled(number) for name, number in line.items()}
-        with (self.path / LOG).open("a", encoding="ascii") as file:
-            file.write(json.dumps(plain, allow_nan=False) + "\n")
-
-    def checkpoint(self, state: State, done: int, every: float) -> None:
-        if time.monotonic() - self.saved >= every:
-            self._write(state, done)
-
-    def finish(self, result: Training, rounds: int) -> None:
-        self._write(result.state, rounds)
-        about = {name: self.header[name] for name in ("learner", "environment")}
-        best = float(np.nanmax(result.final_return)) if np.isfinite(result.final_return).any() else None
-        save_policy(self.path / POLICY_FILE, result.best_policy, **about, final_return=best)
-
-    def _write(self, state: State, done: int) -> None:
-        write_leaves(self.path / CHECKPOINT, self.header | {"done": done}, state)
-        self.saved = time.monotonic()
-
-
-def _nulled(number: Any) -> Any:
-    if isinstance(number, list):
-        return [_nulled(item) for item in number]
-    return number if np.isfinite(number) else None
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    def known(number: Any) -> Any:
-        return [known(item) for item in number] if isinstance(number, list) else np.nan if number is None else number
-
-    return {name: known(number) for name, number in json.loads(line).items()}
-
-
-@contextlib.contextmanager
-def _writer(options: Options) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Who else hears of each line: the user's callback, and TensorBoard if it is asked for."""
-    with contextlib.ExitStack() as stack:
-        listeners = [] if options.callback is None else [options.callback]
-        if options.tensorboard:
-            from irlax.rl.tensorboard import events
-
-            assert options.out is not None
-            listeners.append(stack.enter_context(events(Path(options.out))))
-
-        def tell(line: dict[str, Any]) -> None:
-            for listener in listeners:
-                listener(dict(line))
-
-        yield tell
+def _result(state: State, history: History, status: Status) -> Training:
+    return Training(state, history["steps"].astype(np.int64), history["return"], history["loss"], status)

@@ -3,10 +3,10 @@
 import jax.random as jr
 
 from irlax.envs import collect, expert_demos, make
-from irlax.estimators.sampled import AIRL, SampledFit
+from irlax.estimators.sampled import AIRL, Rounds, SampledFit
+from irlax.estimators.sampled.curves import learning_figure
+from irlax.estimators.tabular.drawings import drawn
 from irlax.report import Page
-from irlax.report.curves import learning_figure
-from irlax.report.fit_report import drawn
 from irlax.report.strips import strip
 from irlax.showcase.section import Section
 from irlax.tables import Summary, Table
@@ -42,8 +42,10 @@ def section() -> Section:
 
 def learned() -> SampledFit:
     """AIRL as it comes, but for the number of rounds."""
-    estimator = AIRL(rounds=ROUNDS, tol=0.0)
-    return estimator.fit(make("cartpole"), expert_demos("cartpole"), key=jr.key(SEED), shown=False)
+    estimator = AIRL(rounds=Rounds(num=ROUNDS, tol=0.0), progress=False)
+    fit = estimator.fit(make("cartpole"), expert_demos("cartpole"), key=jr.key(SEED))
+    assert isinstance(fit, SampledFit)
+    return fit
 
 
 def _drawn(page: Page, table: Table, fit: SampledFit) -> Page:
@@ -62,5 +64,5 @@ def _drawn(page: Page, table: Table, fit: SampledFit) -> Page:
         learning_figure(fit.history, float(fit.demos.returns.mean())),
         "How it learned: how long the pole stands, up to what was demonstrated (dotted), and the gap in pay.",
     )
-    acted = collect(env, fit.policy, 1, jr.key(SEED + 1))
+    acted = collect(env, fit.policy, 1, key=jr.key(SEED + 1))
     return drawn(page, strip(env, acted), "An episode of the learned policy, from left to right.")

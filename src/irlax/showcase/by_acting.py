@@ -8,12 +8,13 @@ import numpy as np
 
 from irlax.demos import Demonstrations
 from irlax.envs import Tabular
-from irlax.estimators.sampled import SampledFit, SampledMCEIRL
+from irlax.estimators.sampled import Rounds, SampledFit, SampledMCEIRL
+from irlax.estimators.sampled.curves import learning_figure
+from irlax.estimators.sampled.page import mean_reward
+from irlax.estimators.tabular.drawings import drawn
 from irlax.report import Page, plots
-from irlax.report.curves import learning_figure
-from irlax.report.fit_report import drawn
-from irlax.report.sampled_report import mean_reward
-from irlax.report.scene import Grid
+from irlax.report.grid import Grid
+from irlax.rewards import RewardNet
 from irlax.rl import PPO
 from irlax.showcase import walks
 from irlax.showcase.section import Section
@@ -52,21 +53,19 @@ def section() -> Section:
 
 def learned() -> SampledFit:
     """A table of rewards, one for each cell, as small a network as there is."""
-    env = Tabular(walks.world().mdp, walks.reward(), horizon=walks.STEPS, layout=walks.LAYOUT)
+    env = Tabular(walks.world().mdp, walks.reward(), horizon=walks.STEPS)
     learner = PPO(temperature=1.0, explore=0.0, discount=float(walks.world().mdp.discount))
     estimator = SampledMCEIRL(
+        reward=RewardNet(over="s", depth=0, normalise=False),
         learner=learner,
-        over="s",
+        rounds=Rounds(num=ROUNDS, episodes=EPISODES, tol=0.0),
         penalty=0.3,
-        depth=0,
-        normalise=False,
-        rounds=ROUNDS,
-        episodes=EPISODES,
         batch_size=1024,
         learning_rate=0.05,
-        tol=0.0,
     )
-    return estimator.fit(env, observed(walks.walked()), key=jr.key(0), shown=False)
+    fit = estimator.fit(env, observed(walks.walked()), key=jr.key(0))
+    assert isinstance(fit, SampledFit)
+    return fit
 
 
 def observed(walked: Demonstrations) -> Demonstrations:
@@ -90,7 +89,7 @@ def by_cell(fit: SampledFit) -> Float[np.ndarray, " S"]:
 
 
 def _drawn(page: Page, table: Table, fit: SampledFit, found: Any, truth: Any) -> Page:
-    grid = Grid.of(walks.file())
+    grid = Grid.of(walks.world().mdp)
     assert grid is not None
     page = page.text(
         "So far we knew how the world works: where every move may lead. A robot often does not know that, but it can "

@@ -5,10 +5,11 @@ import numpy as np
 
 from irlax.analysis import identify, same_soft_policy, shape
 from irlax.estimators.tabular import MCEIRL
+from irlax.estimators.tabular.drawings import drawn
+from irlax.estimators.tabular.page import draw_untold
 from irlax.planning import soft_plan
 from irlax.report import Page, plots
-from irlax.report.fit_report import draw_untold, drawn
-from irlax.report.scene import Grid
+from irlax.report.grid import Grid
 from irlax.rewards import TabularReward
 from irlax.showcase import walks
 from irlax.showcase.section import Section
@@ -42,7 +43,7 @@ def _drawn(page: Page, table: Table, potential: np.ndarray) -> Page:
     fit = MCEIRL(objective="likelihood", l2=0.01, progress=False).fit(
         walks.world().mdp, TabularReward("s"), walks.walked()
     )
-    grid = Grid.of(walks.file())
+    grid = Grid.of(walks.world().mdp)
     assert grid is not None
     page = page.text(
         "With three weights all was revealed. What if each cell had a reward of its own? Then paying one more in every "

@@ -6,10 +6,10 @@ import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.estimators.tabular import MCEIRL
-from irlax.estimators.tabular.fit import TabularFit
+from irlax.estimators.tabular.drawings import draw_policy, draw_reward, draw_visits, drawn
+from irlax.estimators.tabular.scene import Scene
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.report import Page, plots
-from irlax.report.fit_report import draw_policy, draw_reward, draw_visits, drawn
-from irlax.report.scene import Scene
 from irlax.rewards import LinearReward
 from irlax.rewards.reward import flat
 from irlax.showcase import walks
@@ -46,7 +46,7 @@ def _table(fit: TabularFit) -> Table:
 
 
 def _drawn(page: Page, fit: TabularFit, table: Table) -> Page:
-    scene = Scene.of(fit, walks.file(), 0)
+    scene = Scene.of(fit, 0)
     page = (
         page.text(
             f"A walker lives on a small grid. It starts at S, may step to a neighbouring cell or stay, and one move in "

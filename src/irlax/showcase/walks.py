@@ -7,7 +7,6 @@ import numpy as np
 
 from irlax.demos import Demonstrations, rollout
 from irlax.envs import Gridworld
-from irlax.mdp.npz import MDPFile
 from irlax.planning import soft_plan
 from irlax.typing import Float
 
@@ -23,11 +22,6 @@ WALKS, STEPS = 60, 100
 def world() -> Gridworld:
     """Four rows of cells; one move in ten goes astray."""
     return Gridworld(LAYOUT, slip=0.1, stay=True, discount=0.95)
-
-
-def file() -> MDPFile:
-    """The world as a report draws it."""
-    return MDPFile(world().mdp, LAYOUT, action_names=world().action_names)
 
 
 def features() -> Float[np.ndarray, "S 3"]:

@@ -10,13 +10,15 @@ import numpy as np
 import irlax as ix
 from irlax.estimators.sampled.losses import airl_logits, classification_loss, matching_loss
 from irlax.estimators.sampled.steps import Steps
+from irlax.rewards import AbstractObservedReward
 from tests.oracles import Problem, discounted_return, full_reward, paths
 
 
-class Table(eqx.Module):
+class Table(AbstractObservedReward):
     """A reward [S] or [S, A] of one-hot observations: what estimators learn, in double precision."""
 
     table: Any
+    over: str = eqx.field(static=True, default="sa")
 
     def __call__(self, observation, action, next_observation):
         here = observation @ self.table

@@ -149,7 +149,7 @@ def test_rows_without_weight_do_not_count():
 def test_rows_are_drawn_by_their_weights():
     weight = np.array([0.0, 1.0, 0.0, 2.0, 1.0, 0.0])
     rows = Steps(jnp.arange(6.0)[:, None], jnp.arange(6), jnp.arange(6.0)[:, None], jnp.asarray(weight), jnp.ones(6))
-    drawn = draw(rows, (4000,), key=jr.key(0))
+    drawn = draw(rows, 4000, key=jr.key(0))
     share = np.bincount(drawn.action, minlength=6) / 4000
     assert (share[weight == 0] == 0).all() and (drawn.weight == 1).all()
     # Five standard deviations of a share of a half among 4,000.
@@ -297,8 +297,8 @@ def gan_slope(problem, paths, chances, log_policy, reward):
     rows = paths[0]
     log_density = jnp.asarray(exact.log_chance_of_choices(rows, log_policy))
     seen = tuple((exact.episodes_of(problem, rows, chance), log_density) for chance in chances)
-    worth, slope = slope_of(GANGCL(penalty=0.0, spread=1e6), exact.Table(jnp.asarray(reward)), seen)
-    return worth, slope.table
+    loss, slope = slope_of(GANGCL(penalty=0.0, spread=1e6), exact.Table(jnp.asarray(reward)), seen)
+    return loss, slope.table
 
 
 def test_gan_gcl_rests_where_gcl_does():
@@ -307,8 +307,8 @@ def test_gan_gcl_rests_where_gcl_does():
     reward = random_reward(1)
     policy = ix.soft_plan(as_mdp(problem), reward).policy
     chance = paths[1] * np.exp(exact.log_chance_of_choices(paths[0], np.log(policy)))
-    worth, slope = gan_slope(problem, paths, (chance, chance), np.log(policy), reward)
-    np.testing.assert_allclose(worth, np.log(4), rtol=1e-9)
+    loss, slope = gan_slope(problem, paths, (chance, chance), np.log(policy), reward)
+    np.testing.assert_allclose(loss, np.log(4), rtol=1e-9)
     np.testing.assert_allclose(slope, 0, atol=1e-9)
     np.testing.assert_allclose(gcl_slope(problem, paths, chance, reward, policy), 0, atol=1e-12)
     elsewhere = gan_slope(problem, paths, (chance, chance), np.log(policy), reward + np.eye(S, A))

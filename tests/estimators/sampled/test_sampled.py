@@ -12,10 +12,12 @@ import pytest
 
 import irlax as ix
 from irlax.envs import Tabular
+from irlax.envs.experience import collect_episodes
 from irlax.estimators.sampled import ShapedObservedReward, loop
-from irlax.estimators.status import Status
+from irlax.networks import Normaliser
+from irlax.rewards import ShapedObservedReward
 from irlax.rl import PPO, SAC
-from irlax.rl.networks import Normaliser
+from irlax.status import Status
 from tests.estimators.sampled.exact import variation
 from tests.probes import HostBandit
 
@@ -23,17 +25,17 @@ STATES, ACTIONS, DISCOUNT, HORIZON = 3, 2, 0.6, 10
 EPISODES = 128
 #: Tables: without hidden layers, and one-hot observations left as they are.
 LEARNER = PPO(temperature=1.0, discount=DISCOUNT, explore=0.0, depth=0, gae=0.8, learning_rate=3e-2, minibatches=2)
-TABLES = {
-    "learner": LEARNER,
-    "depth": 0,
-    "normalise": False,
-    "penalty": 0.0,
-    "episodes": EPISODES,
-    "learning_rate": 3e-2,
-}
+TABLE = ix.RewardNet(over="sa", depth=0, normalise=False)
+STATE_TABLE = dataclasses.replace(TABLE, over="s")
+COMMON = {"learner": LEARNER, "penalty": 0.0, "learning_rate": 3e-2}
 #: Stops at the first chance, after `patience` rounds, with the same answer to every question but "how far".
-MCE = ix.SampledMCEIRL(over="s", rounds=60, patience=50, tol=1e9, **TABLES)
-AIRL = ix.AIRL(over="sa", rounds=40, tol=0.0, **TABLES)
+MCE = ix.SampledMCEIRL(STATE_TABLE, rounds=ix.Rounds(num=60, episodes=EPISODES, patience=50, tol=1e9), **COMMON)
+AIRL = ix.AIRL(TABLE, rounds=ix.Rounds(num=40, episodes=EPISODES, tol=0.0), **COMMON)
+
+
+def explored(share):
+    """AIRL in which a share of episodes starts with random actions."""
+    return dataclasses.replace(AIRL, rounds=dataclasses.replace(AIRL.rounds, explore=share))
 
 
 class Fixed(eqx.Module):
@@ -54,7 +56,7 @@ def problem():
     reward = np.array([0.0, 1.5, -1.0])
     expert = Fixed(jnp.asarray(ix.soft_plan(mdp, reward).log_policy, jnp.float32))
     env = Tabular(mdp, reward, horizon=HORIZON)
-    return mdp, env, ix.envs.collect(env, expert, 500, jr.key(0))
+    return mdp, env, ix.envs.collect(env, expert, 500, key=jr.key(0))
 
 
 def observed_occupancy():
@@ -74,13 +76,13 @@ def table_of(policy):
 def mce_fit():
     lines = []
     _, env, demos = problem()
-    return MCE.fit(env, demos, key=jr.key(1), callback=lines.append, shown=False), lines
+    return MCE.fit(env, demos, key=jr.key(1), callback=lines.append, progress=False), lines
 
 
 @functools.cache
 def airl_fits():
     _, env, demos = problem()
-    return AIRL.fit_many(env, demos, num=2, key=jr.key(2), shown=False)
+    return AIRL.fit_many(env, demos, num=2, key=jr.key(2), progress=False)
 
 
 def test_mce_from_samples_gets_to_the_mce_policy_of_the_demonstrations():
@@ -108,22 +110,22 @@ def test_airl_gets_to_the_demonstrated_frequencies():
 
 def test_a_fit_stops_once_the_gap_has_closed_and_each_round_was_announced():
     fit, lines = mce_fit()
-    assert fit.converged and fit.iterations == MCE.patience == len(lines)
+    assert fit.converged and fit.iterations == MCE.rounds.patience == len(lines)
     np.testing.assert_array_equal([line["gap"] for line in lines], fit.history["gap"])
-    assert fit.history["steps"][-1] == MCE.patience * EPISODES * HORIZON
+    assert fit.history["steps"][-1] == MCE.rounds.patience * EPISODES * HORIZON
 
 
 def test_a_fit_that_is_stopped_says_so_where_it_was_asked_for():
     _, env, demos = problem()
     with pytest.warns(ix.UnfinishedWarning) as said:
-        assert MCE.fit(env, demos, key=jr.key(1), callback=lambda _: True, shown=False).status is Status.INTERRUPTED
+        assert MCE.fit(env, demos, key=jr.key(1), callback=lambda _: True, progress=False).status is Status.INTERRUPTED
     assert [warning.filename for warning in said] == [__file__]
 
 
 def test_fits_side_by_side_differ_and_say_when_they_went_on_to_the_end():
     one, other = airl_fits()
-    assert one.status is Status.TRAINED and one.iterations == other.iterations == AIRL.rounds
-    assert one.history["gap"].shape == other.history["gap"].shape == (AIRL.rounds,)
+    assert one.status is Status.TRAINED and one.iterations == other.iterations == AIRL.rounds.num
+    assert one.history["gap"].shape == other.history["gap"].shape == (AIRL.rounds.num,)
     assert (one.history["gap"] != other.history["gap"]).any()
     assert table_of(one.policy).shape == (STATES, ACTIONS)
     assert (table_of(one.policy) != table_of(other.policy)).any()
@@ -142,9 +144,10 @@ def test_a_fit_comes_back_from_disk_bit_for_bit(tmp_path):
 
 def test_a_bowl_and_its_rich_potential_are_saved(tmp_path):
     _, env, demos = problem()
-    sizes = {"quadratic": True, "width": 4, "potential_width": 8, "potential_depth": 1}
-    estimator = dataclasses.replace(AIRL, over="s", shaped=True, rounds=1, **sizes)
-    fit = estimator.fit(env, demos, key=jr.key(0), shown=False)
+    reward = dataclasses.replace(STATE_TABLE, quadratic=True, width=4)
+    potential, rounds = ix.RewardNet(over="s", width=8, depth=1), ix.Rounds(num=1, episodes=EPISODES)
+    estimator = dataclasses.replace(AIRL, reward=reward, potential=potential, rounds=rounds)
+    fit = estimator.fit(env, demos, key=jr.key(0), progress=False)
     back = ix.load(fit.save(tmp_path / "fit"))
     for here, there in [(0, 1), (1, 2), (2, 2)]:
         step = jnp.eye(STATES)[here], jnp.int32(0), jnp.eye(STATES)[there]
@@ -166,9 +169,9 @@ def test_entropy_is_counted_once(make, learner):
 
 def test_a_potential_has_the_learners_discount():
     _, env, demos = problem()
-    part = AIRL.begin_reward(Normaliser.of(STATES), env.actions, key=jr.key(0))
+    part = AIRL.init_reward(Normaliser.init(STATES), env.actions, key=jr.key(0))
     with pytest.raises(ValueError, match=r"the learner by 0\.6"):
-        AIRL.fit(env, demos, reward=ShapedObservedReward(part, part, 0.9), key=jr.key(0))
+        AIRL.fit(env, demos, init_reward=ShapedObservedReward(part, part, 0.9), key=jr.key(0))
 
 
 def test_episodes_of_their_own_length_are_refused():
@@ -202,9 +205,9 @@ def test_what_is_no_environment_is_refused(as_a_user):
 
 def test_an_environment_of_the_host_steps_as_many_as_a_round_takes():
     host = ix.envs.make("gymnasium:CartPole-v1", num_envs=2, horizon=5, after_end="fixed-horizon")
-    demos = ix.envs.collect(host, lambda observation, key: 0, 3, jr.key(0))
+    demos = ix.envs.collect(host, lambda observation, key: 0, 3, key=jr.key(0))
     with pytest.raises(ValueError, match="episodes=2"):
-        dataclasses.replace(AIRL, episodes=16).fit(host, demos, key=jr.key(0))
+        dataclasses.replace(AIRL, rounds=ix.Rounds(episodes=16)).fit(host, demos, key=jr.key(0))
     host.close()
 
 
@@ -217,10 +220,10 @@ def test_exploring_shows_the_reward_where_nobody_goes():
     moves = np.stack([np.eye(size)[np.clip(np.arange(size) + step, 0, size - 1)] for step in (-1, 1)], axis=1)
     mdp = ix.MDP.from_dense(moves, np.eye(size)[middle], discount=DISCOUNT)
     env = Tabular(mdp, np.zeros(size), horizon=HORIZON)
-    demos = ix.envs.collect(env, Fixed(jnp.zeros((size, 2))), 500, jr.key(0))
+    demos = ix.envs.collect(env, Fixed(jnp.zeros((size, 2))), 500, key=jr.key(0))
     out = {}
     for explore in (0.0, 0.5):
-        fit = dataclasses.replace(AIRL, over="s", explore=explore).fit(env, demos, key=jr.key(1), shown=False)
+        fit = dataclasses.replace(explored(explore), reward=STATE_TABLE).fit(env, demos, key=jr.key(1), progress=False)
         values = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(size)])
         out[explore] = values[[2, 3, 17, 18]].mean() - values[middle]
     assert out[0.5] < -0.5 < -0.2 < out[0.0]
@@ -228,17 +231,15 @@ def test_exploring_shows_the_reward_where_nobody_goes():
 
 @pytest.mark.parametrize(("gaps", "closed"), [([0.2, -0.2, 0.1, -0.1], True), ([0.8, -0.8, 0.7, -0.7], False)])
 def test_swinging_from_side_to_side_is_not_convergence(gaps, closed):
-    estimator = ix.SampledMCEIRL(tol=0.05, patience=4)
-    assert loop._closed(estimator, [{"gap": gap} for gap in (1.0, *gaps)]).tolist() == [closed]
+    assert ix.Rounds(tol=0.05, patience=4).closed(np.array([1.0, *gaps])) == closed
 
 
 def test_random_episodes_are_not_what_is_reported():
     _, env, demos = problem()
-    estimator = dataclasses.replace(AIRL, explore=0.5)
-    estimator, expert = loop.at_the_door(estimator, env, demos, None, None)
+    estimator, expert = loop.validate(explored(0.5), env, demos, None, None)
     with jax.enable_x64(False):
         state = estimator.init(STATES, env.actions, HORIZON, expert, key=jr.key(0))
-        rollout = loop.whole_episodes(env, state.policy, EPISODES, explore=0.5, key=jr.key(1))
+        rollout = collect_episodes(env, state.policy, EPISODES, explore=0.5, key=jr.key(1))
         _, info = eqx.filter_jit(estimator.step)(state, expert, rollout, key=jr.key(2))
     random = np.asarray(rollout.explored).any(axis=0)
     assert 0.3 < random.mean() < 0.7
@@ -248,21 +249,46 @@ def test_random_episodes_are_not_what_is_reported():
 @pytest.mark.parametrize("make", [ix.GCL, ix.GANGCL])
 def test_random_paths_have_no_density(make):
     with pytest.raises(ValueError, match="`explore` must be 0"):
-        make(explore=0.1)
+        make(rounds=ix.Rounds(explore=0.1))
 
 
 @pytest.mark.parametrize("explore", [-0.1, 1.0, np.nan])
 def test_some_episodes_are_the_policys(explore):
     with pytest.raises(ValueError, match="explore"):
-        ix.AIRL(explore=explore)
+        ix.Rounds(explore=explore)
 
 
-def test_a_potential_may_be_richer_than_the_reward():
-    estimator = ix.AIRL(over="s", shaped=True, width=4, depth=1, potential_width=8, potential_depth=2)
-    reward = estimator.begin_reward(Normaliser.of(STATES), ix.envs.Discrete(2), key=jr.key(0))
+def test_a_potential_has_a_network_of_its_own():
+    estimator = ix.AIRL(reward=ix.RewardNet("s", width=4, depth=1), potential=ix.RewardNet("s", width=8, depth=2))
+    reward = estimator.init_reward(Normaliser.init(STATES), ix.envs.Discrete(2), key=jr.key(0))
     shapes = [[weight.shape for weight in part.network.weights] for part in (reward.base, reward.potential)]
     assert shapes == [[(4, STATES), (1, 4)], [(8, STATES), (8, 8), (1, 8)]]
-    alike = ix.AIRL(over="s", shaped=True, width=4, depth=1).begin_reward(
-        Normaliser.of(STATES), ix.envs.Discrete(2), key=jr.key(0)
-    )
-    assert alike.potential.network.weights[0].shape == (4, STATES)
+    with pytest.raises(ValueError, match="function of states"):
+        ix.AIRL(potential=ix.RewardNet(over="sa"))
+
+
+def test_each_reward_is_normalised_as_its_own_settings_say():
+    statistics = Normaliser.init(STATES).update(jnp.arange(6.0).reshape(2, STATES))
+    estimator = ix.AIRL(ix.RewardNet("s"), potential=ix.RewardNet("s", normalise=False))
+    reward = estimator.init_reward(statistics, ix.envs.Discrete(2), key=jr.key(0))
+    assert reward.base.normaliser.count == 2 and reward.potential.normaliser.count == 0
+
+
+@pytest.mark.parametrize("make", [ix.AIRL, ix.SampledMCEIRL, ix.GCL, ix.GANGCL, ix.GAIL])
+def test_wrong_settings_are_told_where_they_belong(as_a_user, make):
+    _, env, _ = problem()
+    start = ix.RewardNet().init(Normaliser.init(STATES), env.actions, key=jr.key(0))
+    with pytest.raises(TypeError, match="init_reward"):
+        make(reward=start)
+    with pytest.raises(TypeError, match="Rounds"):
+        make(rounds=300)
+    with pytest.raises(TypeError, match="learner"):
+        make(learner="ppo")
+    with pytest.raises(ValueError, match="`learning_rate`"):
+        make(learning_rate=0.0)
+
+
+def test_a_reward_to_start_from_is_a_reward_of_observations(as_a_user):
+    _, env, demos = problem()
+    with pytest.raises(TypeError, match="AbstractObservedReward"):
+        AIRL.fit(env, demos, init_reward=np.zeros(STATES), key=jr.key(0))

@@ -11,11 +11,11 @@ import pytest
 
 import irlax as ix
 from irlax.demos.demonstrations import from_rows
-from irlax.envs.environment import Discrete
+from irlax.envs.experience import Transition
 from irlax.estimators.sampled.cloning import clone
-from irlax.estimators.sampled.steps import Recent, of_demos, of_rollout, pools
-from irlax.rl.networks import policy_for
-from irlax.rl.rollout import Transition
+from irlax.estimators.sampled.steps import Recent, step_pools, steps_of_demos, steps_of_rollout
+from irlax.rl.policies import init_policy
+from irlax.spaces import Discrete
 
 ACTIONS = Discrete(2)
 TOLERANCE = {"rtol": 2e-6, "atol": 1e-7}
@@ -48,8 +48,8 @@ def copied(demos):
 
 def shares(demos, discount, *, discounted):
     """The share of each row in what the losses draw from, by its number."""
-    steps = of_demos(demos, ACTIONS, discount)
-    return shares_of(pools(steps, only(steps), discounted=discounted)[0])
+    steps = steps_of_demos(demos, ACTIONS, discount)
+    return shares_of(step_pools(steps, only(steps), discounted=discounted)[0])
 
 
 def shares_of(rows):
@@ -112,7 +112,7 @@ def test_the_order_of_episodes_does_not_matter(given, random, discounted):
     once, other = (shares(these, 0.9, discounted=discounted) for these in (demos, shuffled))
     np.testing.assert_allclose(once, other, **TOLERANCE)
     # Rows move with their episodes, and nothing in them changes.
-    steps, moved = of_demos(demos, ACTIONS, 0.9), of_demos(shuffled, ACTIONS, 0.9)
+    steps, moved = steps_of_demos(demos, ACTIONS, 0.9), steps_of_demos(shuffled, ACTIONS, 0.9)
     rows = np.concatenate([np.arange(demos.offsets[k], demos.offsets[k + 1]) for k in order])
     jax.tree.map(lambda one, two: np.testing.assert_array_equal(np.asarray(one)[rows], two), steps, moved)
 
@@ -120,8 +120,8 @@ def test_the_order_of_episodes_does_not_matter(given, random, discounted):
 def test_undiscounted_steps_count_as_their_episode_however_late():
     """γ⁶⁰⁰ = 10⁻⁴² is zero in single precision, and no reason to forget a step."""
     demos = episodes([600, 600], [0, 0], [9.0, 1.0])
-    steps = of_demos(demos, ACTIONS, 0.85)
-    weight = np.asarray(pools(steps, only(steps), discounted=False)[0].weight)
+    steps = steps_of_demos(demos, ACTIONS, 0.85)
+    weight = np.asarray(step_pools(steps, only(steps), discounted=False)[0].weight)
     assert (weight > 0).all()
     np.testing.assert_allclose(weight[:600].sum() / weight.sum(), 0.9, rtol=1e-6)
     np.testing.assert_allclose(weight[:600], weight[0])
@@ -135,9 +135,9 @@ def test_demonstrations_that_all_begin_late_are_discounted_from_there():
 
 @pytest.mark.parametrize("discounted", [True, False])
 def test_rounds_that_are_yet_to_come_weigh_nothing(discounted):
-    steps = of_rollout(rollout(4, 600), 0.85)
-    recent = Recent.empty(3, steps, jnp.zeros(())).add(steps, jnp.ones(()))
-    weight = np.asarray(pools(steps, recent, discounted=discounted)[1].weight).reshape(3, 4, 600)
+    steps = steps_of_rollout(rollout(4, 600), 0.85)
+    recent = Recent.init(3, steps, jnp.zeros(())).add(steps, jnp.ones(()))
+    weight = np.asarray(step_pools(steps, recent, discounted=discounted)[1].weight).reshape(3, 4, 600)
     assert (weight[1:] == 0).all()
     expected = 0.85 ** np.arange(600.0) if discounted else np.ones(600)
     np.testing.assert_allclose(weight[0], np.broadcast_to(expected, (4, 600)), rtol=1e-4, atol=1e-37)
@@ -163,7 +163,7 @@ def weighted_and_copied():
 
 
 def policy(seed=0):
-    return policy_for(ACTIONS, 2, width=4, depth=1, activation="tanh", key=jr.key(seed))
+    return init_policy(ACTIONS, 2, width=4, depth=1, activation="tanh", key=jr.key(seed))
 
 
 ESTIMATORS = {
@@ -182,7 +182,7 @@ def test_every_estimator_begins_with_statistics_by_weight(name):
     estimator = ESTIMATORS[name]
     states = []
     for demos in weighted_and_copied():
-        expert = of_demos(demos, ACTIONS, estimator.discount)
+        expert = steps_of_demos(demos, ACTIONS, estimator.discount)
         if estimator.whole_episodes:
             expert = whole(expert)
         states.append(estimator.init(2, ACTIONS, HORIZON, expert, key=jr.key(0)))
@@ -205,7 +205,7 @@ def whole(rows):
 def test_cloning_sees_observations_by_weight():
     by_copies = weighted_and_copied()[1].observations
     for demos in weighted_and_copied():
-        cloned, _ = clone(policy(), of_demos(demos, ACTIONS, 1.0), ix.BehaviouralCloning(steps=1), key=jr.key(0))
+        cloned, _ = clone(policy(), steps_of_demos(demos, ACTIONS, 1.0), ix.BehaviouralCloning(steps=1), key=jr.key(0))
         np.testing.assert_allclose(cloned.normaliser.mean, by_copies.mean(axis=0), rtol=1e-5)
         np.testing.assert_allclose(cloned.normaliser.variance, by_copies.var(axis=0), rtol=1e-5)
 
@@ -215,9 +215,9 @@ def test_steps_are_drawn_by_weight_in_every_estimator(name):
     """What is drawn at random from is compared, and not what was drawn."""
     estimator, found = ESTIMATORS[name], []
     for demos in weighted_and_copied():
-        expert = of_demos(demos, ACTIONS, estimator.discount)
-        *_, theirs, _ = estimator.look(policy(), expert, only(expert), None)
-        found.append(shares_of(theirs))
+        expert = steps_of_demos(demos, ACTIONS, estimator.discount)
+        *_, pool, _ = estimator.observe(policy(), expert, only(expert), None)
+        found.append(shares_of(pool))
     np.testing.assert_allclose(*found, **TOLERANCE)
     by_episode = found[0][: 6 * HORIZON].reshape(6, HORIZON)
     np.testing.assert_allclose(by_episode.sum(axis=1), [0, 1 / 2, 1 / 6, 1 / 3, 0, 0], rtol=1e-5)
@@ -228,19 +228,21 @@ def test_steps_are_drawn_by_weight_in_every_estimator(name):
 @pytest.mark.parametrize("name", ["gcl", "gan-gcl"])
 def test_losses_of_whole_episodes_are_by_weight(name):
     estimator = ESTIMATORS[name]
-    recent = Recent(jax.tree.map(lambda array: array[None], of_rollout(rollout(5, HORIZON), estimator.discount)), None)
+    recent = Recent(
+        jax.tree.map(lambda array: array[None], steps_of_rollout(rollout(5, HORIZON), estimator.discount)), None
+    )
     acting = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, policy(1))
     recent = eqx.tree_at(lambda recent: recent.policies, recent, acting, is_leaf=lambda leaf: leaf is None)
-    reward = estimator.begin_reward(policy().normaliser, ACTIONS, key=jr.key(3))
+    reward = estimator.init_reward(policy().normaliser, ACTIONS, key=jr.key(3))
     prepared = policy(2) if name == "gcl" else None
 
     @eqx.filter_jit
     def slope(expert):
-        seen = estimator.look(policy(1), expert, recent, prepared)
+        observed = estimator.observe(policy(1), expert, recent, prepared)
         return eqx.filter_value_and_grad(
-            lambda reward: estimator.loss(reward, seen, rate=1.0, key=jr.key(0)), has_aux=True
+            lambda reward: estimator.loss(reward, observed, rate=1.0, key=jr.key(0)), has_aux=True
         )(reward)
 
-    found = [slope(whole(of_demos(demos, ACTIONS, estimator.discount))) for demos in weighted_and_copied()]
+    found = [slope(whole(steps_of_demos(demos, ACTIONS, estimator.discount))) for demos in weighted_and_copied()]
     jax.tree.map(lambda one, two: np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5), *found)
     assert np.abs(found[0][1].network.weights[0]).max() > 1e-3

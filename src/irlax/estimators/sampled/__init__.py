@@ -2,12 +2,12 @@
 
 from irlax.estimators.sampled.airl import AIRL
 from irlax.estimators.sampled.cloning import BehaviouralCloning
-from irlax.estimators.sampled.fit import SampledFit
 from irlax.estimators.sampled.gail import GAIL
 from irlax.estimators.sampled.gan_gcl import GANGCL
 from irlax.estimators.sampled.gcl import GCL
 from irlax.estimators.sampled.mce_sampled import SampledMCEIRL
-from irlax.estimators.sampled.rewards import ObservedReward, ShapedObservedReward
+from irlax.estimators.sampled.rounds import Rounds
+from irlax.estimators.sampled.sampled_fit import ImitationFit, SampledFit
 
 __all__ = [
     "AIRL",
@@ -15,8 +15,8 @@ __all__ = [
     "GANGCL",
     "GCL",
     "BehaviouralCloning",
-    "ObservedReward",
+    "ImitationFit",
+    "Rounds",
     "SampledFit",
     "SampledMCEIRL",
-    "ShapedObservedReward",
 ]

@@ -1,13 +1,12 @@
 """What all dynamics-free estimators share: `init`, `step`, and the settings that both read.
 
-``state = estimator.init(size, actions, expert, key=key)`` begins, and ``state, info = estimator.step(state, expert,
-rollout, key=key)`` takes whole episodes that `state.policy` acted in, improves the reward on them, then the policy for
-the reward. Both are pure; who collects the episodes, inside `jit` or on the host, is the loop's affair.
+``state = estimator.init(observation_size, actions, horizon, expert, key=key)`` is the state before the first round.
+``state, info = estimator.step(state, expert, rollout, key=key)`` takes whole episodes of `state.policy`, improves the
+reward on them, then the policy for the reward. Both are pure functions; the training loop collects the episodes.
 """
 
 import abc
-import math
-from collections.abc import Callable
+import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -18,35 +17,39 @@ import optax
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.envs.environment import Box, Discrete
-from irlax.estimators.sampled.rewards import Over, ShapedObservedReward, split
-from irlax.estimators.sampled.steps import Recent, Steps, draw, mean, of_rollout
+from irlax.envs.experience import Transition
+from irlax.estimators.sampled.rounds import Rounds
+from irlax.estimators.sampled.steps import Recent, Steps, draw, rewards_of, steps_of_rollout
+from irlax.iteration import Callback, Watch
+from irlax.networks import Normaliser
+from irlax.rewards import AbstractObservedReward, RewardNet, ShapedObservedReward
+from irlax.rewards.observed import split
 from irlax.rl.learner import AbstractLearner
-from irlax.rl.networks import AbstractPolicy, Normaliser
-from irlax.rl.rollout import Transition
+from irlax.rl.policies import AbstractPolicy
+from irlax.run_folder import RunFolder, as_run_folder
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 if TYPE_CHECKING:
-    from irlax.estimators.sampled.fit import SampledFit
+    from irlax.estimators.sampled.sampled_fit import ImitationFit, SampledFit
 
-#: Numbers to watch, by name.
+#: Numbers to report, by name.
 Info = dict[str, Float[Array, "..."]]
-#: About how many environment steps a round takes unless it is said.
-STEPS_A_ROUND = 8000
-#: Rows that the numbers to watch are taken from.
-WATCHED = 2048
+#: Rows of expert and policy from which the gap is estimated.
+GAP_ROWS = 2048
 
 
 class State(eqx.Module):
-    """A reward, the agent that learns for it, and what both were learned from."""
+    """A reward, the agent that learns for it, and what both are learned from."""
 
     agent: Any
-    reward: Any
-    #: The optimiser's memory of the reward's past gradients.
-    memory: Any
+    reward: AbstractObservedReward
+    #: The state of the reward's optimiser.
+    optimiser_state: Any
     recent: Recent
-    #: What an estimator made of the demonstrations before it began.
+    #: What `prepare` made of the demonstrations.
     prepared: Any
+    #: Rounds so far.
     rounds: Int[Array, ""]
 
     @property
@@ -56,62 +59,80 @@ class State(eqx.Module):
 
 
 class AbstractSampledIRL(eqx.Module):
-    """A reward from demonstrations in an environment that can only be acted in.
+    """A reward from demonstrations in an environment whose dynamics are known only by acting in it.
 
-    A round collects `episodes` whole episodes, takes `updates` gradient steps on the reward, and lets the learner
-    learn once for the new reward. The discount is the learner's and there is no other.
+    A round collects whole episodes, takes `updates` gradient steps on the reward, and lets the learner learn once for
+    the new reward. The discount is the learner's; there is no other.
     """
 
+    reward: eqx.AbstractVar[RewardNet]
     learner: eqx.AbstractVar[AbstractLearner]
-    #: What the reward may depend on.
-    over: eqx.AbstractVar[Over]
-    width: eqx.AbstractVar[int]
-    depth: eqx.AbstractVar[int]
-    normalise: eqx.AbstractVar[bool]
-    #: Rounds at most, and whole episodes in each; by default, as many as make 8,000 steps.
-    rounds: eqx.AbstractVar[int]
-    episodes: eqx.AbstractVar[int | None]
-    #: Gradient steps on the reward in each round, and their size.
+    rounds: eqx.AbstractVar[Rounds]
+    #: Gradient steps on the reward in each round, and the learning rate of Adam in them.
     updates: eqx.AbstractVar[int]
     learning_rate: eqx.AbstractVar[float]
-    #: How many rounds' episodes the reward learns from.
+    #: The reward learns from the episodes of so many rounds, the newest included.
     recent: eqx.AbstractVar[int]
-    #: The share of episodes that begin with random actions. The reward takes them for the policy's, so that it falls
-    #: where the expert does not go; the policy comes to differ from the expert by about as much.
-    explore: eqx.AbstractVar[float]
-    #: Stop when expert and policy have earned the same learned reward, within so many standard deviations of a
-    #: step's, on average over the last `patience` rounds, and within ten times as many in each of them.
-    tol: eqx.AbstractVar[float]
-    patience: eqx.AbstractVar[int]
-    #: Whether what is learned is a reward, or only tells expert and policy apart.
+    #: The weight of ½E[r²] in the first round.
+    penalty: eqx.AbstractVar[float]
+    #: None shows a progress bar on terminals only.
+    progress: eqx.AbstractVar[bool | None]
+    #: Whether the result is a reward; GAIL's discriminator is none.
     learns_reward: ClassVar[bool]
     #: Whether demonstrations must be whole episodes, [N, T], or may be any steps, [n].
     whole_episodes: ClassVar[bool]
 
+    def __check_init__(self) -> None:
+        if not isinstance(self.learner, AbstractLearner):
+            raise TypeError(f"`learner` must be a learner such as rl.PPO(), but is a {type(self.learner).__name__}.")
+        # The model of the demonstrator has temperature 1; GAIL has no such model.
+        if self.learns_reward:
+            refuse_second_entropy(self.learner)
+        if not isinstance(self.reward, RewardNet):
+            raise TypeError(
+                f"`reward` must be the settings of a network, RewardNet(...), but is a {type(self.reward).__name__}. A "
+                f"reward to start from is an argument of `fit`: `fit(..., init_reward=...)`."
+            )
+        if not isinstance(self.rounds, Rounds):
+            raise TypeError(
+                f"`rounds` must be Rounds(...), but is a {type(self.rounds).__name__}. Say `rounds=Rounds(num=...)`."
+            )
+        checks.count("updates", self.updates)
+        checks.count("recent", self.recent)
+        checks.positive("learning_rate", self.learning_rate)
+        checks.positive("penalty", self.penalty, zero=True)
+        if self.whole_episodes and self.rounds.explore:
+            raise ValueError(
+                f"{type(self).__name__} weighs whole paths by their density under the policy, which is unknown where "
+                f"actions were random: `explore` must be 0, but is {self.rounds.explore}. AIRL and SampledMCEIRL take "
+                f"it."
+            )
+
     @abc.abstractmethod
-    def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> Any:
-        """A reward that has learned nothing: what the learner is paid, but for its entropy."""
+    def init_reward(
+        self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray
+    ) -> AbstractObservedReward:
+        """The learner's reward, but for its entropy, before the first round.
+
+        `statistics` are those of the demonstrations' observations.
+        """
 
     @abc.abstractmethod
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> Any:
-        """What is made of the demonstrations [n] or [N, T] before the first round, if anything."""
+        """What is computed from the demonstrations [n] or [N, T] once, before the first round; None if nothing."""
 
     @abc.abstractmethod
-    def look(self, policy: AbstractPolicy, expert: Steps, recent: Recent, prepared: Any) -> Any:
-        """What the losses of a round have in common."""
+    def observe(self, policy: AbstractPolicy, expert: Steps, recent: Recent, prepared: Any) -> Any:
+        """The data of a round's losses: what does not change between its gradient steps."""
 
     @abc.abstractmethod
-    def loss(self, reward: Any, seen: Any, *, rate: Any, key: PRNGKeyArray) -> tuple[Float[Array, ""], Info]:
-        """What the reward descends on, given what was looked at; `rate` falls from 1 to 0 along the way."""
+    def loss(self, reward: Any, observed: Any, *, rate: Any, key: PRNGKeyArray) -> tuple[Float[Array, ""], Info]:
+        """The loss of the reward on the data of `observe`; `rate` falls from 1 to 0 over the rounds."""
 
     @property
     def discount(self) -> float:
         """γ, the learner's."""
         return self.learner.discount
-
-    def episodes_for(self, horizon: int) -> int:
-        """Whole episodes in each round."""
-        return 8 * math.ceil(STEPS_A_ROUND / horizon / 8) if self.episodes is None else self.episodes
 
     def init(
         self,
@@ -120,28 +141,25 @@ class AbstractSampledIRL(eqx.Module):
         horizon: int,
         expert: Steps,
         *,
-        reward: Any = None,
+        init_reward: AbstractObservedReward | None = None,
         key: PRNGKeyArray,
     ) -> State:
-        """Before the first round; `reward`, if it is given, is where learning begins."""
+        """The state before the first round; `init_reward`, if it is given, is where the reward starts."""
         agent_key, reward_key, prepare_key = jr.split(key, 3)
-        agent = self.learner.begin(observation_size, actions, key=agent_key)
-        normaliser = Normaliser.of(observation_size)
-        if self.normalise:
-            normaliser = normaliser.update(expert.rows.observation, expert.rows.weight)
-        if reward is None:
-            reward = self.begin_reward(normaliser, actions, key=reward_key)
-        room = jax.tree.map(
-            lambda array: jnp.zeros(
-                (self.episodes_for(horizon), horizon, *array.shape[expert.weight.ndim :]), array.dtype
-            ),
-            expert,
+        agent = self.learner.init_agent(observation_size, actions, key=agent_key)
+        if init_reward is None:
+            rows = expert.rows
+            statistics = Normaliser.init(observation_size).update(rows.observation, rows.weight)
+            init_reward = self.init_reward(statistics, actions, key=reward_key)
+        lead = self.rounds.episodes_for(horizon), horizon
+        one_round = jax.tree.map(
+            lambda array: jnp.zeros((*lead, *array.shape[expert.weight.ndim :]), array.dtype), expert
         )
         return State(
             agent,
-            reward,
-            self._optimiser().init(split(reward)[0]),
-            Recent.empty(self.recent, room, agent.policy),
+            init_reward,
+            self._optimiser().init(split(init_reward)[0]),
+            Recent.init(self.recent, one_round, agent.policy),
             self.prepare(agent.policy, expert, key=prepare_key),
             jnp.zeros((), jnp.int32),
         )
@@ -150,17 +168,17 @@ class AbstractSampledIRL(eqx.Module):
         self, state: State, expert: Steps, rollout: Transition, *, rate: Any = 1.0, key: PRNGKeyArray
     ) -> tuple[State, Info]:
         """One round, given whole episodes [T, episodes] of the current policy; `rate` multiplies learning rates."""
-        watch_key, reward_key, policy_key = jr.split(key, 3)
-        steps = of_rollout(rollout, self.discount)
-        # Episodes that begin at random show the reward where nobody goes, but are not what is asked how it fares.
+        gap_key, reward_key, policy_key = jr.split(key, 3)
+        steps = steps_of_rollout(rollout, self.discount)
+        # The reward learns from episodes with random actions, too; what is reported is of the policy's own only.
         own = jnp.logical_not(rollout.explored.any(axis=0))
         recent = state.recent.add(steps, state.policy)
-        info = self._watch(state, expert, steps._replace(weight=steps.weight * own[:, None]), key=watch_key)
-        reward, memory, learned = self._improve(state, expert, recent, rate=rate, key=reward_key)
-        # The reward first: a policy is never paid by a reward that has not seen its episodes.
+        info = self._gap(state, expert, steps._replace(weight=steps.weight * own[:, None]), key=gap_key)
+        reward, optimiser_state, learned = self._improve(state, expert, recent, rate=rate, key=reward_key)
+        # The reward first: the policy's reward has always been updated on the policy's own episodes.
         agent, metrics = self.learner.learn(state.agent, rollout, reward, rate=rate, key=policy_key)
         info = {"return": (own * rollout.reward.sum(axis=0)).sum() / own.sum(), **info, **learned, **metrics}
-        return State(agent, reward, memory, recent, state.prepared, state.rounds + 1), info
+        return State(agent, reward, optimiser_state, recent, state.prepared, state.rounds + 1), info
 
     def fit(
         self,
@@ -168,20 +186,21 @@ class AbstractSampledIRL(eqx.Module):
         demos: Demonstrations,
         *,
         key: PRNGKeyArray,
-        reward: Any = None,
-        callback: Callable[[dict[str, Any]], Any] | None = None,
-        shown: bool | None = None,
-    ) -> "SampledFit":
+        init_reward: AbstractObservedReward | None = None,
+        callback: Callback | None = None,
+        run: RunFolder | str | os.PathLike[str] | None = None,
+    ) -> "SampledFit | ImitationFit":
         """Learn from demonstrations by acting in an environment, in JAX or of Gymnasium.
 
-        `reward` is where to begin, by default a network: any `eqx.Module` that is called as reward(observation,
-        action, next_observation). `callback` gets the numbers of each round, and may return True to stop there, with
-        `Status.INTERRUPTED`; `shown` turns the progress line on or off. The true reward is reported, and never
-        learned from.
+        `init_reward` is the reward to start from, by default a network as `reward` describes it. `callback` receives
+        every round as an `Iterate`, and may return True to stop there, with `Status.INTERRUPTED`. In the folder `run`
+        (see `irlax.RunFolder`) every round is logged, and checkpoints are written, from which a killed fit is resumed.
+        The environment's own reward is reported, and never learned from. GAIL's fit has no reward.
         """
         from irlax.estimators.sampled import loop
 
-        return loop.fit(self, env, demos, reward, loop.Options(callback, shown), num=None, key=key)[0]
+        watch = Watch(self.progress, callback, as_run_folder(run))
+        return loop.fit(self, env, demos, init_reward, watch, num=None, key=key)[0]
 
     def fit_many(
         self,
@@ -190,97 +209,52 @@ class AbstractSampledIRL(eqx.Module):
         *,
         num: int,
         key: PRNGKeyArray,
-        reward: Any = None,
-        callback: Callable[[dict[str, Any]], Any] | None = None,
-        shown: bool | None = None,
-    ) -> list["SampledFit"]:
+        init_reward: AbstractObservedReward | None = None,
+        callback: Callback | None = None,
+    ) -> list["SampledFit | ImitationFit"]:
         """`num` fits side by side, as one `vmap`, that differ in their randomness only; all stop together."""
         from irlax.estimators.sampled import loop
 
-        return loop.fit(self, env, demos, reward, loop.Options(callback, shown), num=num, key=key)
+        return loop.fit(self, env, demos, init_reward, Watch(self.progress, callback), num=num, key=key)
 
     def _improve(
         self, state: State, expert: Steps, recent: Recent, *, rate: Any, key: PRNGKeyArray
-    ) -> tuple[Any, Any, Info]:
-        weights, rest = split(state.reward)
-        seen = self.look(state.policy, expert, recent, state.prepared)
+    ) -> tuple[AbstractObservedReward, Any, Info]:
+        """The reward after `updates` gradient steps, the optimiser's state, and the mean of what they report."""
+        parameters, rest = split(state.reward)
+        observed = self.observe(state.policy, expert, recent, state.prepared)
 
         def descend(carry: Any, key: PRNGKeyArray) -> tuple[Any, Info]:
-            weights, memory = carry
+            parameters, optimiser_state = carry
 
-            def loss(weights: Any) -> tuple[Float[Array, ""], Info]:
-                return self.loss(eqx.combine(weights, rest), seen, rate=rate, key=key)
+            def loss_of(parameters: Any) -> tuple[Float[Array, ""], Info]:
+                return self.loss(eqx.combine(parameters, rest), observed, rate=rate, key=key)
 
-            (worth, info), gradient = jax.value_and_grad(loss, has_aux=True)(weights)
-            change, memory = self._optimiser().update(gradient, memory, weights)
-            weights = jax.tree.map(lambda weight, step: weight + rate * step, weights, change)
-            return (weights, memory), {"reward_loss": worth, **info}
+            (loss, info), gradient = jax.value_and_grad(loss_of, has_aux=True)(parameters)
+            change, optimiser_state = self._optimiser().update(gradient, optimiser_state, parameters)
+            parameters = jax.tree.map(lambda weight, step: weight + rate * step, parameters, change)
+            return (parameters, optimiser_state), {"reward_loss": loss, **info}
 
-        (weights, memory), info = jax.lax.scan(descend, (weights, state.memory), jr.split(key, self.updates))
-        return eqx.combine(weights, rest), memory, jax.tree.map(jnp.mean, info)
+        start = parameters, state.optimiser_state
+        (parameters, optimiser_state), info = jax.lax.scan(descend, start, jr.split(key, self.updates))
+        return eqx.combine(parameters, rest), optimiser_state, jax.tree.map(jnp.mean, info)
 
-    def _watch(self, state: State, expert: Steps, newest: Steps, *, key: PRNGKeyArray) -> Info:
-        """How far apart expert and policy are, by what the present reward pays them; and the expert's likelihood."""
+    def _gap(self, state: State, expert: Steps, newest: Steps, *, key: PRNGKeyArray) -> Info:
+        """The learned reward of a step, expert − policy, in its standard deviations; and the expert's likelihood."""
         expert_key, policy_key = jr.split(key)
-        theirs = draw(expert.rows.discounted, (WATCHED,), key=expert_key)
-        ours = draw(newest.rows.discounted, (WATCHED,), key=policy_key)
-        paid = [jax.vmap(state.reward)(*steps[:3]) for steps in (theirs, ours)]
-        spread = jnp.sqrt(jnp.concatenate(paid).var() + 1e-12)
-        log_policy = jax.vmap(state.policy.log_prob)(theirs.observation, theirs.action)
-        return {"gap": (paid[0].mean() - paid[1].mean()) / spread, "log_likelihood": log_policy.mean()}
+        expert = draw(expert.rows.discounted, GAP_ROWS, key=expert_key)
+        policy = draw(newest.rows.discounted, GAP_ROWS, key=policy_key)
+        rewards = rewards_of(state.reward, expert), rewards_of(state.reward, policy)
+        deviation = jnp.sqrt(jnp.concatenate(rewards).var() + 1e-12)
+        log_policy = jax.vmap(state.policy.log_prob)(expert.observation, expert.action)
+        return {"gap": (rewards[0].mean() - rewards[1].mean()) / deviation, "log_likelihood": log_policy.mean()}
 
     def _optimiser(self) -> optax.GradientTransformation:
         return optax.adam(self.learning_rate, b1=0.5)
 
 
-def rewards_of(reward: Any, steps: Steps) -> Float[Array, "*n"]:
-    """What a reward pays for each step."""
-    rows = steps.rows
-    return jax.vmap(reward)(rows.observation, rows.action, rows.next_observation).reshape(steps.weight.shape)
-
-
-def log_policies(policy: AbstractPolicy, steps: Steps) -> Float[Array, "*n"]:
-    """log π(a|s) of each step, as numbers that gradients do not see."""
-    rows = steps.rows
-    return jax.lax.stop_gradient(jax.vmap(policy.log_prob)(rows.observation, rows.action).reshape(steps.weight.shape))
-
-
-def half_square(
-    expert_reward: Float[Array, "*n"],
-    policy_reward: Float[Array, "*m"],
-    expert_weight: Float[Array, "*n"],
-    policy_weight: Float[Array, "*m"],
-) -> Float[Array, ""]:
-    """½ E[r²], half of it on the expert's steps and half on the policy's."""
-    return (mean(expert_reward**2, expert_weight) + mean(policy_reward**2, policy_weight)) / 4
-
-
-def check_settings(estimator: Any) -> None:
-    """What all of them require of their fields."""
-    learner = estimator.learner
-    if not isinstance(learner, AbstractLearner):
-        raise TypeError(f"`learner` must be a learner such as rl.PPO(), but is a {type(learner).__name__}.")
-    checks.one_of("over", estimator.over, ("s", "sa", "sas"))
-    for name in ("width", "rounds", "updates", "recent", "patience"):
-        checks.count(name, getattr(estimator, name))
-    if estimator.episodes is not None:
-        checks.count("episodes", estimator.episodes)
-    checks.count("depth", estimator.depth, 0)
-    checks.positive("learning_rate", estimator.learning_rate)
-    checks.positive("tol", estimator.tol, zero=True)
-    if not 0 <= checks.positive("explore", estimator.explore, zero=True) < 1:
-        raise ValueError(
-            f"`explore` must lie in [0, 1), but is {estimator.explore}: some episodes must be the policy's."
-        )
-    if estimator.whole_episodes and estimator.explore:
-        raise ValueError(
-            f"{type(estimator).__name__} weighs whole paths by their density under the policy, which those with random "
-            f"actions lack: `explore` must be 0, but is {estimator.explore}. AIRL and SampledMCEIRL take it."
-        )
-
-
 def refuse_second_entropy(learner: Any) -> None:
-    """The demonstrator's entropy is in the model already, at temperature 1."""
+    """A ValueError unless the learner's temperature is 1: the demonstrator's entropy is part of the model already."""
     temperature = learner.temperature
     if temperature != 1:
         raise ValueError(
@@ -291,9 +265,9 @@ def refuse_second_entropy(learner: Any) -> None:
 
 
 def refuse_other_discount(reward: Any, discount: float) -> None:
-    """Shaping cancels out only with the γ that the policy is learned with."""
+    """A ValueError unless a potential has the γ of the learner: with another, shaping changes the optimal policy."""
     if isinstance(reward, ShapedObservedReward) and reward.discount != discount:
         raise ValueError(
-            f"The potential of `reward` is discounted by {reward.discount}, but the learner by {discount}. With two "
-            f"discounts shaping changes the optimal policy: use the learner's for both."
+            f"The potential of `init_reward` is discounted by {reward.discount}, but the learner by {discount}. With "
+            f"two discounts shaping changes the optimal policy: use the learner's for both."
         )

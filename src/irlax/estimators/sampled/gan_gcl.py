@@ -6,26 +6,22 @@ import jax
 import jax.numpy as jnp
 
 from irlax import checks
-from irlax.envs.environment import Box, Discrete
-from irlax.estimators.sampled.estimator import (
-    AbstractSampledIRL,
-    Info,
-    check_settings,
-    half_square,
-    log_policies,
-    refuse_second_entropy,
-    rewards_of,
-)
-from irlax.estimators.sampled.gcl import discounted_sum, horizon_of
-from irlax.estimators.sampled.losses import balance, classification_loss
-from irlax.estimators.sampled.rewards import ObservedReward, Over
-from irlax.estimators.sampled.steps import Recent, Steps
+from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info
+from irlax.estimators.sampled.gcl import discounted_horizon, discounted_sum
+from irlax.estimators.sampled.losses import balance, classification_loss, half_square
+from irlax.estimators.sampled.rounds import Rounds
+from irlax.estimators.sampled.steps import Recent, Steps, log_policy_of, rewards_of
+from irlax.networks import Normaliser
+from irlax.registry import stored
+from irlax.rewards import AbstractObservedReward, ObservedReward, RewardNet
 from irlax.rl.learner import AbstractLearner
-from irlax.rl.networks import AbstractPolicy, Normaliser
+from irlax.rl.policies import AbstractPolicy
 from irlax.rl.ppo import PPO
+from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, PRNGKeyArray
 
 
+@stored("gan-gcl")
 class GANGCL(AbstractSampledIRL):
     r"""GAN-GCL (Finn, Christiano, Abbeel and Levine 2016; Primer, 4.3): a discriminator of whole paths.
 
@@ -37,64 +33,55 @@ class GANGCL(AbstractSampledIRL):
     deterministic its fixed point is GCL's.
 
     Sums over long paths saturate the classifier while the policy lags behind. Logits whose standard deviation
-    exceeds `spread` are scaled down to it, by the factor "temper" in the log: 1 near the fixed point.
+    exceeds `spread` are scaled down to it, by the factor "temper" in the history: 1 near the fixed point. `penalty` is
+    the weight of ½E[r²], which falls to zero over the rounds.
     """
 
+    reward: RewardNet = RewardNet()
     learner: AbstractLearner = PPO(temperature=1.0, explore=0.0)
-    over: Over = "sa"
+    rounds: Rounds = Rounds()
     spread: float = 2.0
     penalty: float = 0.1
-    width: int = 64
-    depth: int = 2
-    normalise: bool = True
-    rounds: int = 300
-    episodes: int | None = None
     updates: int = 8
     learning_rate: float = 6e-3
     recent: int = 1
-    explore: float = 0.0
-    tol: float = 0.05
-    patience: int = 20
+    progress: bool | None = None
     learns_reward: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        check_settings(self)
-        refuse_second_entropy(self.learner)
-        checks.positive("penalty", self.penalty, zero=True)
         checks.positive("spread", self.spread)
 
-    def begin_reward(self, normaliser: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
-        return ObservedReward(normaliser, actions, over=self.over, width=self.width, depth=self.depth, key=key)
+    def init_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
+        return self.reward.init(statistics, actions, key=key)
 
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:
         return None
 
-    def look(
-        self, policy: AbstractPolicy, expert: Steps, recent: Recent, prepared: None
-    ) -> tuple[tuple[Steps, Array], tuple[Steps, Array]]:
-        ours = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), recent.steps)
-        log_density = [discounted_sum(log_policies(policy, steps), steps) for steps in (expert, ours)]
-        return (expert, log_density[0]), (ours, log_density[1])
+    def observe(self, policy: AbstractPolicy, expert: Steps, recent: Recent, prepared: None) -> tuple[Any, Any]:
+        """Episodes [n, T] and Σ γᵗ log π(a_t|s_t) of each: the expert's, and those of recent policies."""
+        sampled = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), recent.steps)
+        log_density = [discounted_sum(log_policy_of(policy, steps), steps) for steps in (expert, sampled)]
+        return (expert, log_density[0]), (sampled, log_density[1])
 
     def loss(
-        self, reward: Any, seen: tuple[tuple[Steps, Array], tuple[Steps, Array]], *, rate: Any, key: PRNGKeyArray
+        self, reward: AbstractObservedReward, observed: tuple[Any, Any], *, rate: Any, key: PRNGKeyArray
     ) -> tuple[Float[Array, ""], Info]:
-        rewards = [rewards_of(reward, steps) for steps, _ in seen]
-        logits = [discounted_sum(r, steps) - density for r, (steps, density) in zip(rewards, seen, strict=True)]
-        weights = [steps.weight[:, 0] for steps, _ in seen]
+        rewards = [rewards_of(reward, steps) for steps, _ in observed]
+        logits = [discounted_sum(r, steps) - density for r, (steps, density) in zip(rewards, observed, strict=True)]
+        weights = [steps.weight[:, 0] for steps, _ in observed]
         temper = jnp.minimum(1.0, self.spread / jax.lax.stop_gradient(_deviation(logits, weights) + 1e-6))
         logits = [temper * part for part in logits]
         constant = balance(logits[0], logits[1], weights[0], weights[1])
-        # In units of the logits as they are, so that the penalty means the same at every temper.
-        worth = classification_loss(logits[0] - constant, logits[1] - constant, *weights) / temper
-        square = half_square(rewards[0], rewards[1], *(steps.discounted.weight for steps, _ in seen))
-        worth += rate * self.penalty * square * horizon_of(seen[0][0]) / 2
-        return worth, {"temper": temper}
+        # In units of the logits before tempering, so that the penalty has the same relative weight at every temper.
+        loss = classification_loss(logits[0] - constant, logits[1] - constant, *weights) / temper
+        square = half_square(rewards[0], rewards[1], *(steps.discounted.weight for steps, _ in observed))
+        loss += rate * self.penalty * square * discounted_horizon(observed[0][0]) / 2
+        return loss, {"temper": temper}
 
 
 def _deviation(logits: list[Array], weights: list[Array]) -> Float[Array, ""]:
-    """The standard deviation of expert's and policy's together, each half of them."""
+    """The standard deviation of the logits of expert and policy together, half the weight on each."""
     half = jnp.concatenate([weight / weight.sum() for weight in weights]) / 2
     pooled = jnp.concatenate(logits)
     return jnp.sqrt(half @ (pooled - half @ pooled) ** 2)

@@ -1,4 +1,4 @@
-"""The one loop of all dynamics-free estimators: collect, improve the reward, improve the policy."""
+"""The rounds of all dynamics-free estimators, by the one driver: collect, improve the reward, improve the policy."""
 
 import dataclasses
 import time
@@ -16,66 +16,54 @@ from irlax.demos import Demonstrations
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.envs.checking import check_demos
 from irlax.envs.environment import AbstractEnvironment
+from irlax.envs.experience import Transition, collect_episodes
 from irlax.envs.gymnasium import GymnasiumEnvironment
+from irlax.envs.host import HostRunner
 from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info, State, refuse_other_discount
-from irlax.estimators.sampled.fit import SampledFit, finished
-from irlax.estimators.sampled.steps import Steps, of_demos
-from irlax.estimators.status import Status, complain
-from irlax.progress import progress
-from irlax.rl.host import HostRunner
-from irlax.rl.rollout import Transition, begin, collect
-from irlax.typing import Array, Key, PRNGKeyArray
-
-#: How far a single round may be from even, in units of what the mean may be, for a fit to stop.
-SWING = 10
-
-
-class Options(NamedTuple):
-    """The arguments of `fit` that do not change what is learned."""
-
-    callback: Callable[[dict[str, Any]], Any] | None
-    shown: bool | None
+from irlax.estimators.sampled.sampled_fit import ImitationFit, SampledFit, finished
+from irlax.estimators.sampled.steps import Steps, steps_of_demos
+from irlax.iteration import AbstractResumable, History, Iterate, Session, Watch, from_arrays, to_arrays
+from irlax.registry import to_parts
+from irlax.rewards import AbstractObservedReward
+from irlax.run_folder import fingerprint
+from irlax.status import Status, warn_unless_success
+from irlax.typing import Array, Float, Key, PRNGKeyArray
 
 
 def fit(
     estimator: AbstractSampledIRL,
     env: Any,
     demos: Demonstrations,
-    reward: Any,
-    options: Options,
+    init_reward: AbstractObservedReward | None,
+    watch: Watch,
     *,
     num: int | None,
     key: PRNGKeyArray,
-) -> list[SampledFit]:
+) -> list[SampledFit | ImitationFit]:
     """See `AbstractSampledIRL.fit`; with `num`, so many fits side by side."""
-    estimator, expert = at_the_door(estimator, env, demos, reward, num)
-    began = time.monotonic()
+    prepared, expert = validate(estimator, env, demos, init_reward, num)
+    started = time.monotonic()
     # Networks are trained in single precision, whatever the user's flag says.
     with jax.enable_x64(False):
         fit_key, last_key = jr.split(key)
-        drive = _driver(estimator, env, expert, reward, key=fit_key if num is None else jr.split(fit_key, num))
-        state, lines, stopped = drive.begin(), [], False
-        steps = estimator.episodes_for(env.horizon) * env.horizon
-        with progress(type(estimator).__name__, estimator.rounds * steps, shown=options.shown) as bar:
-            for number in range(estimator.rounds):
-                state, info = drive.advance(state, number, jnp.asarray(1 - number / estimator.rounds, jnp.float32))
-                lines.append(_line(info, (number + 1) * steps))
-                # Only True: what callbacks return otherwise, such as the length of what they wrote, means nothing.
-                stopped = options.callback is not None and options.callback(dict(lines[-1])) is True
-                bar.update((number + 1) * steps, _note(lines[-1], (number + 1) * steps / (time.monotonic() - began)))
-                if stopped or _closed(estimator, lines).all():
-                    break
-        course = _Course(lines, time.monotonic() - began, stopped)
-        fits = _results(estimator, env, demos, state, course, key=last_key)
+        keys = fit_key if num is None else jr.split(fit_key, num)
+        task = _task(prepared, env, expert, init_reward, key=keys)
+        rounds = FitRounds(prepared, task, type(env).__name__, env.horizon, expert, keys)
+        total = prepared.rounds.num * rounds.steps_per_round
+        with Session(type(estimator).__name__, limit=total, watch=watch) as session:
+            after, status = session.run(rounds)
+        seconds, history = time.monotonic() - started, History.of(session.history)
+        ended = _Ended(after.state, status, history, seconds)
+        fits = _results(estimator, env, demos, ended, key=last_key)
     for done in fits:
-        complain(done.status)
+        warn_unless_success(done.status)
     return fits
 
 
-def at_the_door(
-    estimator: AbstractSampledIRL, env: Any, demos: Any, reward: Any, num: int | None
+def validate(
+    estimator: AbstractSampledIRL, env: Any, demos: Any, init_reward: Any, num: int | None
 ) -> tuple[AbstractSampledIRL, Steps]:
-    """Everything that can be wrong with the arguments; then the demonstrations as arrays, and the learner for them."""
+    """Raise for arguments that do not fit; then the estimator with its learner for whole episodes, and the steps."""
     if not isinstance(env, (AbstractEnvironment, GymnasiumEnvironment)):
         raise TypeError(
             f"`env` must be an environment, but is a {type(env).__name__}. Make one with `envs.make(name)`, or of an "
@@ -90,19 +78,11 @@ def at_the_door(
             f"{type(estimator).__name__} compares whole episodes, of {env.horizon} steps in this environment, but "
             f"episodes {checks.places(demos.lengths != env.horizon)} are shorter. AIRL takes any steps."
         )
-    refuse_other_discount(reward, estimator.discount)
-    if num is not None:
-        checks.count("num", num)
-        if not isinstance(env, AbstractEnvironment):
-            raise ValueError("Fits side by side need an environment in JAX, which this is not. Fit one by one.")
-    episodes = estimator.episodes_for(env.horizon)
-    if not isinstance(env, AbstractEnvironment) and env.num_envs != episodes:
-        raise ValueError(
-            f"A round takes {episodes} whole episodes, but the environment steps {env.num_envs} copies at a time. Say "
-            f"`episodes={env.num_envs}`, or `make(..., num_envs={episodes})`."
-        )
+    _check_reward(init_reward, estimator.discount)
+    episodes = estimator.rounds.episodes_for(env.horizon)
+    _check_copies(env, episodes, num)
     with jax.enable_x64(False):
-        expert = of_demos(demos, env.actions, estimator.discount)
+        expert = steps_of_demos(demos, env.actions, estimator.discount)
         if estimator.whole_episodes:
             shape = (demos.num_episodes, env.horizon)
             expert = jax.tree.map(lambda array: array.reshape(*shape, *array.shape[1:]), expert)
@@ -110,36 +90,118 @@ def at_the_door(
     return dataclasses.replace(estimator, learner=learner), expert
 
 
-class _Driver(NamedTuple):
-    """How to begin and how to advance, wherever the environment lives."""
+def _check_reward(init_reward: Any, discount: float) -> None:
+    if init_reward is not None and not isinstance(init_reward, AbstractObservedReward):
+        raise TypeError(
+            f"`init_reward` must be a reward of observations, such as the `learned` of an earlier fit, but is a "
+            f"{type(init_reward).__name__}. A class of your own is one if it derives from "
+            f"`irlax.rewards.AbstractObservedReward`."
+        )
+    refuse_other_discount(init_reward, discount)
 
-    begin: Callable[[], State]
-    advance: Callable[[State, int, Any], tuple[State, Info]]
+
+def _check_copies(env: Any, episodes: int, num: int | None) -> None:
+    if num is not None:
+        checks.count("num", num)
+    if isinstance(env, AbstractEnvironment):
+        return
+    if num is not None:
+        raise ValueError("Fits side by side need an environment in JAX, which this is not. Fit one by one.")
+    if env.num_envs != episodes:
+        raise ValueError(
+            f"A round takes {episodes} whole episodes, but the environment steps {env.num_envs} copies at a time. Say "
+            f"`rounds=Rounds(episodes={env.num_envs})`, or `make(..., num_envs={episodes})`."
+        )
 
 
-def _driver(estimator: AbstractSampledIRL, env: Any, expert: Steps, reward: Any, *, key: Key[Array, "*num"]) -> _Driver:
+class AfterRound(NamedTuple):
+    """The state after some rounds, the gaps of all of them, and the numbers of the last."""
+
+    state: State
+    gaps: Float[np.ndarray, "rounds *fits"]
+    numbers: dict[str, Any] | None
+
+
+class FitRounds(AbstractResumable[AfterRound]):
+    """An estimator at work, round by round."""
+
+    estimator: AbstractSampledIRL
+    task: "_Task"
+    environment: str
+    horizon: int
+    expert: Steps
+    keys: Key[Array, "*num"]
+
+    @property
+    def steps_per_round(self) -> int:
+        """Environment steps of each fit in a round."""
+        return self.estimator.rounds.episodes_for(self.horizon) * self.horizon
+
+    def init(self) -> AfterRound:
+        return AfterRound(self.task.init(), np.zeros((0, *self.keys.shape)), None)
+
+    def step(self, state: AfterRound) -> AfterRound:
+        number = len(state.gaps)
+        rate = jnp.asarray(1 - number / self.estimator.rounds.num, jnp.float32)
+        after, info = self.task.step(state.state, number, rate)
+        numbers = _numbers(info, (number + 1) * self.steps_per_round)
+        return AfterRound(after, np.concatenate([state.gaps, np.asarray(numbers["gap"])[None]]), numbers)
+
+    def status(self, state: AfterRound) -> Status | None:
+        if len(state.gaps) and self.estimator.rounds.closed(state.gaps).all():
+            return Status.CONVERGED
+        return Status.TRAINED if len(state.gaps) == self.estimator.rounds.num else None
+
+    def iterates(self, state: AfterRound) -> list[Iterate]:
+        return [] if state.numbers is None else [Iterate(state.numbers["steps"], state.numbers)]
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "estimator": to_parts(dataclasses.replace(self.estimator, progress=None)).record,
+            "environment": self.environment,
+            "demonstrations": fingerprint(self.expert),
+            "key": np.asarray(jr.key_data(self.keys)).tolist(),
+        }
+
+    def snapshot(self, state: AfterRound) -> list[np.ndarray]:
+        return [state.gaps, *to_arrays(eqx.filter(state.state, eqx.is_array))]
+
+    def restore(self, arrays: list[np.ndarray]) -> AfterRound:
+        # Not only its shapes: a state may hold what is no array, such as the settings of a reward.
+        first, rest = eqx.partition(self.task.init(), eqx.is_array)
+        return AfterRound(eqx.combine(from_arrays(arrays[1:], first), rest), arrays[0], None)
+
+
+class _Task(NamedTuple):
+    """The first state, and the state after another round: in JAX, or with the environment on the host."""
+
+    init: Callable[[], State]
+    step: Callable[[State, int, Any], tuple[State, Info]]
+
+
+def _task(
+    estimator: AbstractSampledIRL, env: Any, expert: Steps, init_reward: Any, *, key: Key[Array, "*num"]
+) -> _Task:
     """`key` is one key, or one for each of several fits side by side."""
-    begin_key, rounds_key, seed_key = _split(key, 3)
+    init_key, rounds_key, seed_key = _split(key, 3)
 
-    def begin() -> State:
-        return _init(estimator, env.actions, (env.observation_size, env.horizon), expert, reward=reward, key=begin_key)
+    def init() -> State:
+        sizes = env.observation_size, env.horizon
+        return _init(estimator, env.actions, sizes, expert, init_reward=init_reward, key=init_key)
 
-    def key_of(number: int) -> Key[Array, "*num"]:
-        return _fold(rounds_key, number)
+    def step_in_jax(state: State, number: int, rate: Any) -> tuple[State, Info]:
+        return _round(estimator, env, state, expert, rate=rate, key=_fold(rounds_key, number))
 
     if isinstance(env, AbstractEnvironment):
-        return _Driver(
-            begin,
-            lambda state, number, rate: _round(estimator, env, state, expert, rate=rate, key=key_of(number)),
-        )
-    runner = HostRunner(estimator.learner, env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
+        return _Task(init, step_in_jax)
+    runner = HostRunner(env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
 
-    def advance(state: State, number: int, rate: Any) -> tuple[State, Info]:
-        collect_key, step_key = jr.split(key_of(number))
-        rollout, _ = runner.collect(state.policy, env.horizon, estimator.explore, collect_key)
+    def step_on_host(state: State, number: int, rate: Any) -> tuple[State, Info]:
+        collect_key, step_key = jr.split(_fold(rounds_key, number))
+        rollout, _ = runner.collect_steps(state.policy, env.horizon, estimator.rounds.explore, key=collect_key)
         return _step(estimator, state, expert, rollout, rate=rate, key=step_key)
 
-    return _Driver(begin, advance)
+    return _Task(init, step_on_host)
 
 
 def _split(key: Key[Array, "*num"], num: int) -> Any:
@@ -152,34 +214,25 @@ def _fold(key: Key[Array, "*num"], number: int) -> Key[Array, "*num"]:
 
 @eqx.filter_jit
 def _init(
-    estimator: AbstractSampledIRL, actions: Any, sizes: tuple[int, int], expert: Steps, *, reward: Any, key: Any
+    estimator: AbstractSampledIRL, actions: Any, sizes: tuple[int, int], expert: Steps, *, init_reward: Any, key: Any
 ) -> State:
     def one(key: PRNGKeyArray) -> State:
-        return estimator.init(sizes[0], actions, sizes[1], expert, reward=reward, key=key)
+        return estimator.init(sizes[0], actions, sizes[1], expert, init_reward=init_reward, key=key)
 
     return one(key) if key.ndim == 0 else eqx.filter_vmap(one)(key)
-
-
-def whole_episodes(
-    env: AbstractEnvironment, policy: Any, num: int, *, explore: float = 0.0, key: PRNGKeyArray
-) -> Transition:
-    """Episodes [T, num] from their start to the horizon; a share of them, `explore`, begins with random actions."""
-    begin_key, collect_key = jr.split(key)
-    runners = jax.vmap(lambda key: begin(env, explore, key))(jr.split(begin_key, num))
-    return collect(env, policy, runners, length=env.horizon, key=collect_key)[1]
 
 
 @eqx.filter_jit
 def _round(
     estimator: AbstractSampledIRL, env: AbstractEnvironment, state: State, expert: Steps, *, rate: Any, key: Any
 ) -> tuple[State, Info]:
-    def advance(state: State, key: PRNGKeyArray) -> tuple[State, Info]:
+    def one(state: State, key: PRNGKeyArray) -> tuple[State, Info]:
         collect_key, step_key = jr.split(key)
-        num, explore = estimator.episodes_for(env.horizon), estimator.explore
-        rollout = whole_episodes(env, state.policy, num, explore=explore, key=collect_key)
+        num, explore = estimator.rounds.episodes_for(env.horizon), estimator.rounds.explore
+        rollout = collect_episodes(env, state.policy, num, explore=explore, key=collect_key)
         return estimator.step(state, expert, rollout, rate=rate, key=step_key)
 
-    return advance(state, key) if key.ndim == 0 else eqx.filter_vmap(advance)(state, key)
+    return one(state, key) if key.ndim == 0 else eqx.filter_vmap(one)(state, key)
 
 
 @eqx.filter_jit
@@ -189,47 +242,38 @@ def _step(
     return estimator.step(state, expert, rollout, rate=rate, key=key)
 
 
-def _line(info: Info, steps: int) -> dict[str, Any]:
-    """One line of the history: plain numbers, or lists of them for fits side by side."""
+def _numbers(info: Info, steps: int) -> dict[str, Any]:
+    """The numbers of a round, or lists of them for fits side by side; a FloatingPointError if losses are not finite."""
     numbers = {name: np.asarray(number, np.float64).tolist() for name, number in jax.device_get(info).items()}
     if not np.isfinite([numbers["reward_loss"], numbers["loss"]]).all():
         raise FloatingPointError(
-            f"A loss is NaN or infinite after {steps} steps. Look at the demonstrations and the environment, or lower "
+            f"A loss is NaN or infinite after {steps} steps. Check the demonstrations and the environment, or lower "
             f"`learning_rate`."
         )
     return {"steps": steps} | numbers
 
 
-def _note(line: dict[str, Any], speed: float) -> str:
-    gap, returned = np.mean(line["gap"]), np.mean(line["return"])
-    share = f", effective share {np.mean(line['effective_share']):.2f}" if "effective_share" in line else ""
-    return f"{speed:,.0f} steps/s, return {returned:.1f}, gap {gap:.2f}{share}"
+class _Ended(NamedTuple):
+    """Where fits ended, one or several side by side."""
 
-
-def _closed(estimator: AbstractSampledIRL, lines: list[dict[str, Any]]) -> np.ndarray:
-    """Whether expert and policy have earned the same of late, for each fit."""
-    gaps = np.array([line["gap"] for line in lines[-estimator.patience :]])
-    enough = len(gaps) == estimator.patience
-    # A game that swings from side to side is even on average, too.
-    steady = np.abs(gaps).max(axis=0) < SWING * estimator.tol
-    return np.atleast_1d(enough & steady & (np.abs(gaps.mean(axis=0)) < estimator.tol))
+    state: State
+    status: Status
+    history: History
+    seconds: float
 
 
 def _results(
-    estimator: AbstractSampledIRL,
-    env: Any,
-    demos: Demonstrations,
-    state: State,
-    course: "_Course",
-    *,
-    key: PRNGKeyArray,
-) -> list[SampledFit]:
+    estimator: AbstractSampledIRL, env: Any, demos: Demonstrations, ended: _Ended, *, key: PRNGKeyArray
+) -> list[SampledFit | ImitationFit]:
     """The last iterate of each fit."""
-    many = state.rounds.ndim == 1
-    closed = _closed(estimator, course.lines)
+    many = ended.state.rounds.ndim == 1
+    closed = np.atleast_1d(estimator.rounds.closed(ended.history["gap"]))
     fits = []
     for k in range(len(closed)):
-        one = jax.tree.map(lambda leaf, k=k: leaf[k] if many and eqx.is_array(leaf) else leaf, state)
+        one = jax.tree.map(lambda leaf, k=k: leaf[k] if many and eqx.is_array(leaf) else leaf, ended.state)
+        columns = {name: ended.history[name] for name in ended.history}
+        own = {name: column[:, k] if column.ndim == 2 else column for name, column in columns.items()}
+        unfinished = Status.INTERRUPTED if ended.status is Status.INTERRUPTED else Status.TRAINED
         fits.append(
             finished(
                 estimator,
@@ -237,23 +281,10 @@ def _results(
                 demos,
                 policy=one.policy,
                 learned=one.reward if estimator.learns_reward else None,
-                status=Status.CONVERGED if closed[k] else Status.INTERRUPTED if course.stopped else Status.TRAINED,
-                history=course.of(k),
-                seconds=course.seconds / len(closed),
+                status=Status.CONVERGED if closed[k] else unfinished,
+                history=History(own),
+                seconds=ended.seconds / len(closed),
                 key=jr.fold_in(key, k),
             )
         )
     return fits
-
-
-class _Course(NamedTuple):
-    """The lines of all rounds, how long they took, and whether somebody stopped them."""
-
-    lines: list[dict[str, Any]]
-    seconds: float
-    stopped: bool
-
-    def of(self, k: int) -> dict[str, np.ndarray]:
-        """The history of one fit."""
-        columns = {name: np.array([line[name] for line in self.lines], np.float64) for name in self.lines[0]}
-        return {name: column[:, k] if column.ndim == 2 else column for name, column in columns.items()}

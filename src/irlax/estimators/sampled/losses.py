@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
-from irlax.estimators.sampled.steps import mean
+from irlax.estimators.sampled.steps import weighted_mean
 from irlax.typing import Array, Float
 
 
 def airl_logits(f: Float[Array, "*n"], log_policy: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """log D − log(1 − D) = f(s,a,s') − log π(a|s): also what the policy is paid. Primer, 4.4."""
+    """log D − log(1 − D) = f(s,a,s') − log π(a|s): also the reward of the policy. Primer, 4.4."""
     return f - log_policy
 
 
@@ -24,7 +24,23 @@ def classification_loss(
     policy_weight: Float[Array, "*m"],
 ) -> Float[Array, ""]:
     r"""$-\mathbb{E}_{\mathcal D}[\log D] - \mathbb{E}_\pi[\log(1 - D)]$ of logits. Primer, 4.3."""
-    return mean(jax.nn.softplus(-expert_logits), expert_weight) + mean(jax.nn.softplus(policy_logits), policy_weight)
+    expert_loss = weighted_mean(jax.nn.softplus(-expert_logits), expert_weight)
+    return expert_loss + weighted_mean(jax.nn.softplus(policy_logits), policy_weight)
+
+
+def accuracy(expert_logits: Float[Array, " n"], policy_logits: Float[Array, " m"]) -> Float[Array, ""]:
+    """The share of steps that the sign of the logits attributes rightly, half of it expert's and half policy's."""
+    return ((expert_logits > 0).mean() + (policy_logits < 0).mean()) / 2
+
+
+def half_square(
+    expert_reward: Float[Array, "*n"],
+    policy_reward: Float[Array, "*m"],
+    expert_weight: Float[Array, "*n"],
+    policy_weight: Float[Array, "*m"],
+) -> Float[Array, ""]:
+    """½ E[r²], half of the weight on the expert's steps and half on the policy's."""
+    return (weighted_mean(expert_reward**2, expert_weight) + weighted_mean(policy_reward**2, policy_weight)) / 4
 
 
 def matching_loss(
@@ -37,7 +53,7 @@ def matching_loss(
 
     Where π is soft-optimal for r, its gradient is that of the negative log likelihood of MCE IRL. Primer, 3.2.
     """
-    return mean(policy_reward, policy_weight) - mean(expert_reward, expert_weight)
+    return weighted_mean(policy_reward, policy_weight) - weighted_mean(expert_reward, expert_weight)
 
 
 def log_mixture(log_densities: Float[Array, "K n"], log_shares: Float[Array, " K"]) -> Float[Array, " n"]:
@@ -61,7 +77,7 @@ def importance_loss(
     """
     log_weight = temper * jax.lax.stop_gradient(sample_return - log_proposal)
     share = jax.nn.softmax(log_weight + jnp.log(sample_weight))
-    return share @ sample_return - mean(expert_return, expert_weight)
+    return share @ sample_return - weighted_mean(expert_return, expert_weight)
 
 
 def effective_share(log_weight: Float[Array, " m"], sample_weight: Float[Array, " m"]) -> Float[Array, ""]:
@@ -77,18 +93,21 @@ def balance(
     expert_weight: Float[Array, " n"],
     policy_weight: Float[Array, " m"],
 ) -> Float[Array, ""]:
-    """The constant c at which logits − c are classified best, as many taken for the expert's as are: log Z."""
-    # Beyond all logits by a margin one class is empty, so that the answer lies between.
-    everything = jnp.concatenate([expert_logits, policy_logits])
+    """The constant c with the smallest classification loss of logits − c: log Z, by bisection.
+
+    At it the mean of D over the expert's and the mean of D over the policy's sum to 1.
+    """
+    # With a constant beyond all logits by a margin, all are classified alike, so that the answer lies between.
+    pooled = jnp.concatenate([expert_logits, policy_logits])
 
     def halve(bounds: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
         low, high = bounds
         middle = (low + high) / 2
-        taken = mean(jax.nn.sigmoid(expert_logits - middle), expert_weight)
-        taken += mean(jax.nn.sigmoid(policy_logits - middle), policy_weight)
-        return (jnp.where(taken > 1, middle, low), jnp.where(taken > 1, high, middle)), None
+        total = weighted_mean(jax.nn.sigmoid(expert_logits - middle), expert_weight)
+        total += weighted_mean(jax.nn.sigmoid(policy_logits - middle), policy_weight)
+        return (jnp.where(total > 1, middle, low), jnp.where(total > 1, high, middle)), None
 
-    (low, high), _ = jax.lax.scan(halve, (everything.min() - 10.0, everything.max() + 10.0), length=40)
+    (low, high), _ = jax.lax.scan(halve, (pooled.min() - 10.0, pooled.max() + 10.0), length=40)
     return jax.lax.stop_gradient((low + high) / 2)
 
 

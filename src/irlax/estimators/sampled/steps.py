@@ -1,4 +1,4 @@
-"""Demonstrations and rollouts as the losses see them: steps with weights, or whole episodes."""
+"""Demonstrations and rollouts as the losses take them: weighted steps, or whole episodes."""
 
 from typing import Any, NamedTuple
 
@@ -9,43 +9,45 @@ import jax.random as jr
 import numpy as np
 
 from irlax.demos import Demonstrations
-from irlax.envs.environment import Discrete
-from irlax.rl.rollout import Transition
+from irlax.envs.experience import Transition
+from irlax.rewards import AbstractObservedReward
+from irlax.rl.policies import AbstractPolicy
+from irlax.spaces import Discrete
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 
 class Steps(NamedTuple):
-    """Steps in rows, or episodes by time [..., T]; a step counts as often as its `weight` says.
+    """Steps in rows [n], or episodes by time [..., T]; a step of weight k counts as k steps.
 
-    Only how weights compare with one another matters, so they may be in any unit.
+    Only the ratios of weights matter, so that they may be in any unit.
     """
 
     observation: Float[Array, "*n obs"]
     action: Any
     next_observation: Float[Array, "*n obs"]
-    #: That of its episode, whatever the time.
+    #: The weight of its episode, at every time.
     weight: Float[Array, "*n"]
     #: γᵗ.
     discount: Float[Array, "*n"]
 
     @property
     def discounted(self) -> "Steps":
-        """With γᵗ in the weights, and no discount left to apply."""
+        """The same steps with weights times γᵗ, and a discount of 1."""
         return self._replace(weight=self.weight * self.discount, discount=jnp.ones_like(self.discount))
 
     @property
     def rows(self) -> "Steps":
-        """One after the other, whatever they were before."""
+        """The same steps with all leading axes flattened to one."""
         axes = self.weight.ndim
         return jax.tree.map(lambda array: array.reshape(-1, *array.shape[axes:]), self)
 
 
-def of_demos(demos: Demonstrations, actions: Any, discount: float) -> Steps:
-    """Rows of demonstrations, with the weights of their episodes as shares of the largest."""
+def steps_of_demos(demos: Demonstrations, actions: Any, discount: float) -> Steps:
+    """The steps [n] of demonstrations; weights are those of their episodes, relative to the largest."""
     assert demos.observations is not None and demos.next_observations is not None
     kind = np.int32 if isinstance(actions, Discrete) else np.float32
-    # Both relative, and before they become single precision: weights of any size are allowed there, and where all
-    # demonstrations begin late, γᵗ would be zero throughout.
+    # Both relative, and before the conversion to single precision: the weights may have any size, and where all
+    # demonstrations begin late, γᵗ would be rounded to zero throughout.
     share = demos.weights / demos.weights.max()
     elapsed = demos.times - demos.times.min()
     return Steps(
@@ -57,7 +59,7 @@ def of_demos(demos: Demonstrations, actions: Any, discount: float) -> Steps:
     )
 
 
-def of_rollout(rollout: Transition, discount: float) -> Steps:
+def steps_of_rollout(rollout: Transition, discount: float) -> Steps:
     """Whole episodes [T, N] as [N, T], of weight 1."""
     by_episode = jax.tree.map(lambda array: jnp.swapaxes(array, 0, 1), rollout)
     time = jnp.arange(rollout.reward.shape[0])
@@ -65,46 +67,52 @@ def of_rollout(rollout: Transition, discount: float) -> Steps:
     return Steps(by_episode.observation, by_episode.action, by_episode.next_observation, jnp.ones_like(power), power)
 
 
-def draw(rows: Steps, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Steps:
-    """Rows at random, by their weights; what is drawn weighs 1."""
-    drawn = jax.tree.map(lambda array: array[_indices(rows.weight, shape, key)], rows)
-    return drawn._replace(weight=jnp.ones(shape, rows.weight.dtype))
+def rewards_of(reward: AbstractObservedReward, steps: Steps) -> Float[Array, "*n"]:
+    """The reward of each step."""
+    rows = steps.rows
+    return jax.vmap(reward)(rows.observation, rows.action, rows.next_observation).reshape(steps.weight.shape)
 
 
-def _indices(weight: Float[Array, " n"], shape: tuple[int, ...], key: PRNGKeyArray) -> Int[Array, "..."]:
+def log_policy_of(policy: AbstractPolicy, steps: Steps) -> Float[Array, "*n"]:
+    """log π(a|s) of each step, as a constant for gradients."""
+    rows = steps.rows
+    return jax.lax.stop_gradient(jax.vmap(policy.log_prob)(rows.observation, rows.action).reshape(steps.weight.shape))
+
+
+def weighted_mean(numbers: Float[Array, "*n"], weight: Float[Array, "*n"]) -> Float[Array, ""]:
+    """Σ w x / Σ w."""
+    return (weight * numbers).sum() / weight.sum()
+
+
+def draw(rows: Steps, size: int, *, key: PRNGKeyArray) -> Steps:
+    """`size` rows drawn with replacement, in proportion to their weights; those drawn have weight 1."""
+    batch = jax.tree.map(lambda array: array[_draw_indices(rows.weight, size, key=key)], rows)
+    return batch._replace(weight=jnp.ones(size, rows.weight.dtype))
+
+
+def _draw_indices(weight: Float[Array, " n"], size: int, *, key: PRNGKeyArray) -> Int[Array, " size"]:
     cumulative = jnp.cumsum(weight)
-    point = jr.uniform(key, shape, cumulative.dtype) * cumulative[-1]
+    point = jr.uniform(key, (size,), cumulative.dtype) * cumulative[-1]
     return jnp.minimum(jnp.searchsorted(cumulative, point, side="right"), len(weight) - 1)
 
 
-def pools(expert: Steps, recent: "Recent", *, discounted: bool) -> tuple[Steps, Steps]:
-    """The steps of the expert and of recent policies, each as much as its episode, and γᵗ of that if `discounted`."""
-    theirs, ours = expert.rows, recent.steps.rows
-    return (theirs.discounted, ours.discounted) if discounted else (theirs, ours)
-
-
-def drawn(expert: Steps, ours: Steps, size: int, *, key: PRNGKeyArray) -> tuple[Steps, Steps]:
-    """So many rows of each."""
+def draw_both(expert: Steps, policy: Steps, size: int, *, key: PRNGKeyArray) -> tuple[Steps, Steps]:
+    """A batch of `size` rows of the expert's, and one of the policy's."""
     expert_key, policy_key = jr.split(key)
-    return draw(expert, (size,), key=expert_key), draw(ours, (size,), key=policy_key)
-
-
-def mean(numbers: Float[Array, "*n"], weight: Float[Array, "*n"]) -> Float[Array, ""]:
-    """The weighted mean."""
-    return (weight * numbers).sum() / weight.sum()
+    return draw(expert, size, key=expert_key), draw(policy, size, key=policy_key)
 
 
 class Recent(eqx.Module):
     """The episodes of the last few rounds, with the policies that acted in them; the newest comes first."""
 
-    #: [rounds, episodes, T, …]; rounds that are yet to come have weight 0.
+    #: [rounds, episodes, T, …]; before there were as many rounds, the rest has weight 0.
     steps: Steps
-    #: Policies with a leading axis.
+    #: Policies with a leading axis [rounds].
     policies: Any
 
     @classmethod
-    def empty(cls, rounds: int, like: Steps, policy: Any) -> "Recent":
-        """Room for so many rounds of episodes and policies such as these."""
+    def init(cls, rounds: int, like: Steps, policy: Any) -> "Recent":
+        """Empty, for so many rounds of episodes and policies with the shapes of these."""
         steps = jax.tree.map(lambda array: jnp.zeros((rounds, *array.shape), array.dtype), like)
         arrays, rest = eqx.partition(policy, eqx.is_array)
         arrays = jax.tree.map(lambda array: jnp.broadcast_to(array, (rounds, *array.shape)), arrays)
@@ -117,3 +125,9 @@ class Recent(eqx.Module):
             return jnp.concatenate([new[None], kept[:-1]]) if eqx.is_array(kept) else kept
 
         return Recent(jax.tree.map(push, self.steps, steps), jax.tree.map(push, self.policies, policy))
+
+
+def step_pools(expert: Steps, recent: Recent, *, discounted: bool) -> tuple[Steps, Steps]:
+    """The rows of the expert and of recent policies; with `discounted`, γᵗ is part of their weights."""
+    pools = expert.rows, recent.steps.rows
+    return (pools[0].discounted, pools[1].discounted) if discounted else pools

@@ -1,18 +1,16 @@
 """Estimators for known dynamics."""
 
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
-from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal, predictive_policy
-from irlax.estimators.tabular.counterfactual import Counterfactual, DemandCurve, demand_curve
+from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
+from irlax.estimators.tabular.counterfactual import Counterfactual, DemandCurve
 from irlax.estimators.tabular.cross_validation import cross_validate
-from irlax.estimators.tabular.fit import TabularFit
-from irlax.estimators.tabular.full_likelihood import FullLikelihood, full_likelihood
-from irlax.estimators.tabular.inference import compare_nested
+from irlax.estimators.tabular.full_likelihood import FullLikelihood
 from irlax.estimators.tabular.maxent import MaxEntIRL
 from irlax.estimators.tabular.mce import MCEIRL
 from irlax.estimators.tabular.mixture import MixtureIRL
 from irlax.estimators.tabular.mixture_fit import MixtureFit
-from irlax.estimators.tabular.mixture_storage import load
 from irlax.estimators.tabular.solvers import LBFGS, Adam, DualAscent, Newton
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.estimators.tabular.two_step import TwoStepIRL
 
 __all__ = [
@@ -33,10 +31,5 @@ __all__ = [
     "Normal",
     "TabularFit",
     "TwoStepIRL",
-    "compare_nested",
     "cross_validate",
-    "demand_curve",
-    "full_likelihood",
-    "load",
-    "predictive_policy",
 ]

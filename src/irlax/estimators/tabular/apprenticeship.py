@@ -1,7 +1,6 @@
 """Apprenticeship learning: do as well as the demonstrator under every reward that is linear in the features."""
 
 import time
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -11,20 +10,23 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.status import Status, complain
+from irlax.estimators.tabular.components import PolicyMixture
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
-from irlax.estimators.tabular.fit import Extra, History, TabularFit, weighted_sum
-from irlax.estimators.tabular.fitting import matched, settings_of
+from irlax.estimators.tabular.log_likelihood import total_log_likelihood
+from irlax.estimators.tabular.pairing import pair_up
 from irlax.estimators.tabular.problem import Flattening
-from irlax.estimators.tabular.solvers import Iterate
+from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.iteration import NEXT, AbstractIteration, Callback, History, Iterate, Session, Watch
 from irlax.mdp import MDP
 from irlax.planning import Plan, hard_plan, occupancy
-from irlax.planning.endless import with_ends
+from irlax.planning.improper import improper_as_terminal
 from irlax.planning.occupancy import visits_of
 from irlax.precision import scope
-from irlax.progress import progress
+from irlax.registry import stored
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import AbstractFolded, flat
+from irlax.status import Status, warn_unless_success
 from irlax.typing import Array, Float
 
 Method = Literal["projection", "max-margin"]
@@ -34,7 +36,8 @@ UNREACHED = 1e-15
 ROUNDING = 1e-14
 
 
-class ApprenticeshipIRL(eqx.Module):
+@stored("apprenticeship-irl")
+class ApprenticeshipIRL(AbstractTabularIRL):
     r"""Match the demonstrator's feature expectations by a mixture of optimal policies. Abbeel and Ng (2004).
 
     Each step plans (without entropy) for a reward $w\cdot\phi$ in whose eyes the demonstrator is better than
@@ -69,6 +72,13 @@ class ApprenticeshipIRL(eqx.Module):
         checks.count("max_steps", self.max_steps, 0)
         checks.one_of("start", self.start, ("auto", "demos", "mdp"))
 
+    @property
+    def maximises_likelihood(self) -> bool:
+        return False
+
+    def settings(self) -> list[tuple[str, Any]]:
+        return [("method", self.method), ("tol", self.tol)]
+
     def fit(
         self,
         mdp: MDP,
@@ -77,7 +87,7 @@ class ApprenticeshipIRL(eqx.Module):
         *,
         occupancy: Any = None,
         held_out: Demonstrations | None = None,
-        callback: Callable[[Iterate], None] | None = None,
+        callback: Callback | None = None,
     ) -> TabularFit:
         """Match the demonstrator in the features of `reward`, which must be linear; see `MCEIRL.fit`.
 
@@ -85,14 +95,14 @@ class ApprenticeshipIRL(eqx.Module):
         In an `Iterate` and in the history, `loss` is the distance to the demonstrator and `gradient` how much
         of it may still be saved.
         """
-        began = time.perf_counter()
+        started = time.perf_counter()
         if not isinstance(mdp, MDP):
             raise TypeError(f"Apprenticeship learning takes one MDP, but `mdp` is a {type(mdp).__name__}.")
-        mdp.refuse_ragged("used by ApprenticeshipIRL")
+        mdp.require_one_row("ApprenticeshipIRL")
         if held_out is not None and not isinstance(held_out, Demonstrations):
             raise TypeError(f"`held_out` must be Demonstrations, but is a {type(held_out).__name__}.")
         with scope():
-            (reward,), (expert,) = matched(mdp, reward, demos, occupancy, self.start)
+            (reward,), (expert,) = pair_up(mdp, reward, demos, occupancy, self.start)
             if not reward.is_linear:
                 raise ValueError(
                     f"Apprenticeship learning needs a reward that is linear in its parameters, but a "
@@ -102,83 +112,33 @@ class ApprenticeshipIRL(eqx.Module):
             expert.refuse_choices_after_the_end(reward)
             visits, missing = expert.visits(warn=True)
             features = Features(expert.mdp, reward.fold(expert.mdp), reward.parameters)
-            found = self._search(features, features.of(visits), flat(reward.parameters), callback)
+            goal = features.of(visits)
+            search = Search(features, goal, flat(reward.parameters), self.method == "max-margin", self.tol)
+            title, watch = type(self).__name__, Watch(self.progress, callback)
+            with Session(title, limit=self.max_steps, watch=watch) as session:
+                found, status = session.run(search, limit=self.max_steps)
             policy = policy_of(expert.mdp, found.occupancy(expert.mdp))
             fit = TabularFit(
-                method="ApprenticeshipIRL",
-                settings=settings_of(self, "method", "tol"),
+                estimator=self,
                 rewards=(reward.with_parameters(features.tree(found.direction)),),
                 plans=(found.plan,),
                 experts=(expert,),
-                status=found.status,
+                status=status,
                 feature_gap=found.gap,
-                certificate=None,
-                log_likelihood=None if expert.demos is None else log_likelihood_of(policy, expert),
-                held_out_log_likelihood=None if unseen is None else log_likelihood_of(policy, unseen),
-                history=found.history,
-                seconds=time.perf_counter() - began,
+                log_likelihood=None if expert.recorded is None else total_log_likelihood(policy, expert),
+                held_out_log_likelihood=None if unseen is None else total_log_likelihood(policy, unseen),
+                history=History.of(session.history),
+                seconds=time.perf_counter() - started,
                 missing_mass=missing,
-                extras=(
-                    Extra("margin: distance to the demonstrator", found.distance),
-                    Extra("no policy comes closer than", min(found.bound, found.distance)),
-                    Extra("policies found", len(found.weights)),
-                    Extra("policies mixed", int((found.weights > 0).sum())),
+                mixture=PolicyMixture(
+                    policy, found.distance, found.bound, len(found.weights), int((found.weights > 0).sum())
                 ),
-                given_policy=policy,
             )
-        complain(found.status, self._advice(found))
+        warn_unless_success(status, self._advice(found, status))
         return fit
 
-    def _search(
-        self,
-        features: "Features",
-        wanted: Float[np.ndarray, " K"],
-        first: Float[np.ndarray, " K"],
-        callback: Callable[[Iterate], None] | None,
-    ) -> "Found":
-        """Add policies until the closest mixture of them is close enough, or certain to be the closest of all."""
-        direction, bound, history = _unit(first), 0.0, []
-        plan = features.plan(direction)
-        lack = wanted - features.of_plan(plan)
-        plans, lacks, weights, aim, idle = [plan], lack[None], np.ones(1), lack, False
-        with progress("ApprenticeshipIRL", self.max_steps, shown=self.progress) as bar:
-            while True:
-                gap = weights @ lacks
-                distance = float(np.linalg.norm(gap))
-                iterate = Iterate(len(history), direction, distance, max(distance - bound, 0.0))
-                history.append(iterate)
-                bar.update(iterate.step, f"distance {distance:.3g}")
-                if callback is not None:
-                    callback(iterate)
-                status = self._status(distance, bound, iterate.step)
-                if status is not None:
-                    break
-                exact = idle or self.method == "max-margin"
-                aim = gap if exact else aim
-                direction = _unit(aim)
-                plan = features.plan(direction)
-                lack = wanted - features.of_plan(plan)
-                # No policy is better for this reward, so each one lacks at least as much of it.
-                bound = max(bound, float(direction @ lack))
-                plans, lacks = [*plans, plan], np.vstack([lacks, lack])
-                weights = closest_mixture(lacks, np.append(weights, 0.0))
-                idle = weights[-1] == 0
-                if idle and exact:
-                    status = Status.STALLED
-                    break
-                aim = _projected(aim, lack)
-        return Found(plans, weights, lacks, direction, bound, status, _as_history(history))
-
-    def _status(self, distance: float, bound: float, step: int) -> Status | None:
-        """Whether to stop, and why."""
-        if distance <= self.tol:
-            return Status.CONVERGED
-        if bound > self.tol and distance - bound <= self.tol:
-            return Status.STALLED
-        return Status.MAX_STEPS if step == self.max_steps else None
-
-    def _advice(self, found: "Found") -> str:
-        if found.status is Status.STALLED:
+    def _advice(self, found: "Found", status: Status) -> str:
+        if status is Status.STALLED:
             return (
                 f"The demonstrator cannot be matched: the closest mixture of policies is {found.distance:.3g} away in "
                 f"feature expectations, and none comes closer than {found.bound:.3g}."
@@ -203,7 +163,7 @@ class Features(eqx.Module):
 
     def of_plan(self, plan: Plan) -> Float[np.ndarray, " K"]:
         """The feature expectations of a plan's policy."""
-        return self.of(visits_of(with_ends(self.mdp, plan), plan))
+        return self.of(visits_of(improper_as_terminal(self.mdp, plan), plan))
 
     def plan(self, direction: Float[np.ndarray, " K"]) -> Plan:
         """The best policy for the reward w · φ."""
@@ -213,7 +173,7 @@ class Features(eqx.Module):
         try:
             plan = hard_plan(self.mdp, reward)
             # Going round in circles for nothing may be best, but such a policy has no features.
-            with_ends(self.mdp, plan)
+            improper_as_terminal(self.mdp, plan)
             return plan
         except ValueError:
             raise ValueError(
@@ -236,8 +196,11 @@ class Found(NamedTuple):
     #: The reward that the last plan is for, and a distance below which no policy gets.
     direction: Float[np.ndarray, " K"]
     bound: float
-    status: Status
-    history: History
+    #: What the next projection starts from.
+    aim: Float[np.ndarray, " K"]
+    #: Whether the last policy added nothing, and whether it was planned for the closest mixture.
+    idle: bool = False
+    exact: bool = False
 
     @property
     def plan(self) -> Plan:
@@ -258,6 +221,46 @@ class Found(NamedTuple):
         for weight, plan in mixed:
             total = total + weight * np.asarray(occupancy(mdp, plan))
         return np.asarray(total)
+
+
+class Search(AbstractIteration[Found]):
+    """Adds policies until the closest mixture of them is close enough, or certain to be the closest of all."""
+
+    features: Features
+    goal: Float[np.ndarray, " K"]
+    first: Float[np.ndarray, " K"]
+    max_margin: bool
+    tol: float
+
+    def init(self) -> Found:
+        direction = _unit(self.first)
+        plan = self.features.plan(direction)
+        lack = self.goal - self.features.of_plan(plan)
+        return Found([plan], np.ones(1), lack[None], direction, 0.0, lack)
+
+    def step(self, state: Found) -> Found:
+        exact = state.idle or self.max_margin
+        aim = state.gap if exact else state.aim
+        direction = _unit(aim)
+        plan = self.features.plan(direction)
+        lack = self.goal - self.features.of_plan(plan)
+        # No policy is better for this reward, so each one lacks at least as much of it.
+        bound = max(state.bound, float(direction @ lack))
+        plans, lacks = [*state.plans, plan], np.vstack([state.lacks, lack])
+        weights = closest_mixture(lacks, np.append(state.weights, 0.0))
+        return Found(plans, weights, lacks, direction, bound, _projected(aim, lack), bool(weights[-1] == 0), exact)
+
+    def status(self, state: Found) -> Status | None:
+        if state.distance <= self.tol:
+            return Status.CONVERGED
+        certain = state.bound > self.tol and state.distance - state.bound <= self.tol
+        return Status.STALLED if certain or (state.idle and state.exact) else None
+
+    def iterates(self, state: Found) -> list[Iterate]:
+        if state.idle and state.exact:
+            return []
+        left = max(state.distance - state.bound, 0.0)
+        return [Iterate(NEXT, {"loss": state.distance, "gradient": left}, state.direction)]
 
 
 def policy_of(mdp: MDP, joint: Float[np.ndarray, "*T R A"]) -> Float[np.ndarray, "*T R A"]:
@@ -323,20 +326,3 @@ def _projected(aim: Float[np.ndarray, " K"], lack: Float[np.ndarray, " K"]) -> F
 def _unit(vector: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
     length = np.linalg.norm(vector)
     return vector / length if length > 0 else vector
-
-
-def _as_history(iterates: list[Iterate]) -> History:
-    return History(
-        np.array([iterate.loss for iterate in iterates]), np.array([iterate.gradient for iterate in iterates])
-    )
-
-
-def log_likelihood_of(policy: Float[np.ndarray, "*T R A"], expert: Expert) -> float:
-    """Σ w log π over observed choices; −inf if the mixture never makes one of them."""
-    demos = expert.demos
-    assert demos is not None
-    over_time = policy if policy.ndim == 3 else policy[None]
-    times = demos.times if policy.ndim == 3 else np.zeros_like(demos.times)
-    with np.errstate(divide="ignore"):
-        choices = np.log(over_time[times, demos.tabular_states, demos.actions])
-    return weighted_sum(demos, choices)

@@ -9,17 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from irlax.estimators.status import Status
-from irlax.estimators.tabular import lbfgs
 from irlax.estimators.tabular.problem import Evaluation, Problem, largest
-from irlax.estimators.tabular.solvers import LBFGS, Iterate, Minimum, Newton, Watch
+from irlax.estimators.tabular.solvers import LBFGS, Newton, Solution, lbfgs_loop, minimise
+from irlax.iteration import Iterate
 from irlax.mdp.links import Predecessors
+from irlax.status import Status
 from irlax.typing import Array, Float
 
 
 def minimise_many(
     solver: LBFGS, problems: Sequence[tuple[Problem, Float[np.ndarray, " K"]]], tol: float
-) -> list[Minimum]:
+) -> list[Solution]:
     """The minimum of each problem, from its start, by one `vmap` over all of them.
 
     Those that L-BFGS leaves unfinished are finished by Newton's method, one by one.
@@ -70,32 +70,34 @@ def _same(leaf: Any, other: Any) -> bool:
 
 
 @eqx.filter_jit
-def _minimised(together: Together, starts: Float[Array, "N K"], pairs: int, max_steps: int, tol: float) -> lbfgs.State:
+def _minimised(
+    together: Together, starts: Float[Array, "N K"], pairs: int, max_steps: int, tol: float
+) -> lbfgs_loop.State:
     def minimise(apart, x):
         problem = together.one(apart)
         evaluate = jax.value_and_grad(problem.loss, has_aux=True)
-        state = lbfgs.State.at(x, pairs, problem.first_memories())
+        state = lbfgs_loop.State.at(x, pairs, problem.initial_warm_starts())
         # Only the end is of interest: a history of each would take room for all.
-        return lbfgs.advance(evaluate, problem.size, state, limit=max_steps + 1, tol=tol, length=1).state
+        return lbfgs_loop.advance(evaluate, problem.size, state, limit=max_steps + 1, tol=tol, length=1).state
 
     return jax.vmap(minimise)(together.apart, starts)
 
 
-def _lanes(ends: lbfgs.State) -> list[lbfgs.State]:
+def _lanes(ends: lbfgs_loop.State) -> list[lbfgs_loop.State]:
     host = jax.tree.map(np.asarray, ends)
     return [jax.tree.map(operator.itemgetter(i), host) for i in range(len(host.count))]
 
 
-def _ended(solver: LBFGS, problem: Problem, state: lbfgs.State, tol: float) -> Minimum:
-    at = Evaluation(np.asarray(state.x), float(state.loss), np.asarray(state.gradient), state.memory)
+def _ended(solver: LBFGS, problem: Problem, state: lbfgs_loop.State, tol: float) -> Solution:
+    at = Evaluation(np.asarray(state.x), float(state.loss), np.asarray(state.gradient), state.warm_start)
     scale = np.asarray(problem.scale)
     size = float(largest(at.gradient, scale))
-    last = Iterate(int(state.count) - 1, at.x / scale, at.loss, size)
+    last = Iterate(int(state.count) - 1, {"loss": at.loss, "gradient": size}, at.x / scale)
     if size <= tol:
-        return Minimum(at, Status.CONVERGED, [last], np.asarray(state.quasi_newton_step))
+        return Solution(at, Status.CONVERGED, [last], np.asarray(state.quasi_newton_step))
     if int(state.count) > solver.max_steps:
-        return Minimum(at, Status.MAX_STEPS, [last], np.asarray(state.quasi_newton_step))
-    return Newton().go_on(problem, at, Watch(problem, tol, ()))
+        return Solution(at, Status.MAX_STEPS, [last], np.asarray(state.quasi_newton_step))
+    return minimise(Newton(), problem, at, tol)
 
 
 def _equally_wide(problems: Sequence[Problem]) -> list[Problem]:

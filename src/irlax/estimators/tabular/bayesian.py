@@ -1,10 +1,8 @@
 """Bayesian inverse reinforcement learning: a posterior over rewards, where other estimators give one."""
 
 import abc
-import contextlib
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -15,24 +13,29 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.status import complain
+from irlax.estimators.tabular import components
 from irlax.estimators.tabular.chains import Diagnosis
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
-from irlax.estimators.tabular.fit import Extra, History, TabularFit, total_log_likelihood
-from irlax.estimators.tabular.fitting import matched, posed, settings_of
+from irlax.estimators.tabular.fit_by_minimising import pose
+from irlax.estimators.tabular.log_likelihood import total_log_likelihood
 from irlax.estimators.tabular.mce import MCEIRL, feature_gap, knows_features
 from irlax.estimators.tabular.objectives import AbstractObjective
+from irlax.estimators.tabular.pairing import pair_up
 from irlax.estimators.tabular.problem import Flattening
-from irlax.estimators.tabular.solvers import DENSE_HESSIAN, Iterate, Watch, chosen
+from irlax.estimators.tabular.solvers import DENSE_HESSIAN, choose_solver, minimise
+from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.iteration import AbstractIteration, Callback, History, Iterate, Session, Watch
 from irlax.mdp import MDP
 from irlax.planning import soft_plan
 from irlax.precision import scope
-from irlax.progress import PATIENCE, Bar, progress
+from irlax.registry import stored
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import AbstractFolded
+from irlax.status import Status, warn_unless_success
 from irlax.typing import Array, Bool, Float, PRNGKeyArray, Shaped
 
-LikelihoodName = Literal["likelihood", "discounted-likelihood"]
+ObjectiveName = Literal["likelihood", "discounted-likelihood"]
 #: Sampling is cut into this many pieces, after each of which progress is shown and the callback is told.
 PIECES = 10
 #: Chains start this many standard deviations of a normal approximation around the mode: wider than the posterior.
@@ -54,6 +57,7 @@ class AbstractPrior(eqx.Module):
         """Of one parameter."""
 
 
+@stored("normal-prior")
 class Normal(AbstractPrior):
     r"""$\theta_k \sim N(0, \text{scale}^2)$."""
 
@@ -70,6 +74,7 @@ class Normal(AbstractPrior):
         return self.scale**2
 
 
+@stored("laplace-prior")
 class Laplace(AbstractPrior):
     r"""$p(\theta_k) \propto \exp(-|\theta_k| / \text{scale})$: most weights small, a few large."""
 
@@ -86,7 +91,8 @@ class Laplace(AbstractPrior):
         return 2 * self.scale**2
 
 
-class BayesianIRL(eqx.Module):
+@stored("bayesian-irl")
+class BayesianIRL(AbstractTabularIRL):
     r"""Draw rewards from their posterior given demonstrations. Ramachandran and Amir (2007), with the causal model.
 
     $$p(\theta | D) \propto p(\theta) \prod \pi_{\theta,t}(a_t|s_t)$$
@@ -104,7 +110,7 @@ class BayesianIRL(eqx.Module):
     """
 
     prior: AbstractPrior = Normal()
-    likelihood: LikelihoodName = "likelihood"
+    objective: ObjectiveName = "likelihood"
     num_chains: int = 4
     num_warmup: int = 500
     num_samples: int = 1000
@@ -114,11 +120,20 @@ class BayesianIRL(eqx.Module):
     def __check_init__(self) -> None:
         if not isinstance(self.prior, AbstractPrior):
             raise TypeError(f"`prior` must be Normal(scale) or Laplace(scale), but is a {type(self.prior).__name__}.")
-        checks.one_of("likelihood", self.likelihood, ("likelihood", "discounted-likelihood"))
+        checks.one_of("objective", self.objective, ("likelihood", "discounted-likelihood"))
         checks.count("num_chains", self.num_chains)
         checks.count("num_warmup", self.num_warmup, 20)
         checks.count("num_samples", self.num_samples, 4)
         checks.one_of("start", self.start, ("auto", "demos", "mdp"))
+
+    @property
+    def maximises_likelihood(self) -> bool:
+        return False
+
+    def settings(self) -> list[tuple[str, Any]]:
+        prior = f"{type(self.prior).__name__}(scale={self.prior.scale:g})"
+        counts = [(name, getattr(self, name)) for name in ("num_chains", "num_warmup", "num_samples")]
+        return [("prior", prior), ("objective", self.objective), *counts]
 
     def fit(
         self,
@@ -129,25 +144,30 @@ class BayesianIRL(eqx.Module):
         key: PRNGKeyArray,
         occupancy: Any = None,
         held_out: Demonstrations | None = None,
-        callback: Callable[[Iterate], None] | None = None,
+        callback: Callback | None = None,
     ) -> TabularFit:
         """Sample the parameters of `reward`, which must be linear in them; see `MCEIRL.fit`.
 
         The same `key` gives the same draws. A demonstrator must be `Demonstrations`: a policy is no data.
-        `callback` is told of the mean so far, ten times; in its `Iterate` and in the history, `loss` is minus the
+        `callback` receives the mean so far, ten times; in its `Iterate` and in the history, `loss` is minus the
         log posterior density (up to a constant), mean over chains, and `gradient` the length of its gradient in
         units of the posterior's own spread.
         """
-        began = time.perf_counter()
+        started = time.perf_counter()
         if not isinstance(key, jax.Array):
             raise TypeError(f"`key` must be a random key, such as jax.random.key(0), but is a {type(key).__name__}.")
         _require_blackjax()
         with scope():
-            rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
+            rewards, experts = pair_up(mdp, reward, demos, occupancy, self.start)
             unseen = _checked(rewards, experts, held_out)
-            with progress("BayesianIRL", self.num_warmup + self.num_samples, shown=self.progress) as bar:
-                posterior = self._standardised(self._posterior(rewards, experts), rewards, experts)
-                drawn = self._drawn(posterior, key, bar, callback)
+            posterior = self._standardised(self._posterior(rewards, experts), rewards, experts)
+            sampling = Sampling(posterior, self.num_chains, self.num_warmup, self.num_samples, key)
+            watch = Watch(self.progress, callback)
+            with Session(type(self).__name__, limit=self.num_samples, watch=watch) as session:
+                state, status = session.run(sampling)
+            if not state.pieces:
+                raise KeyboardInterrupt("Sampling was interrupted before the first draws.")
+            drawn = state.draws(self.num_samples)
             samples = posterior.parameters(drawn.position)
             mean = posterior.flattening.unflatten(jnp.asarray(samples.mean(axis=(0, 1))))
             learned = tuple(reward.with_parameters(jax.tree.map(np.asarray, mean)) for reward in rewards)
@@ -155,35 +175,34 @@ class BayesianIRL(eqx.Module):
                 soft_plan(expert.mdp, reward.table(expert.mdp)) for expert, reward in zip(experts, learned, strict=True)
             )
             diagnosis = Diagnosis.of(samples, drawn.divergent)
+            status = status if status is Status.INTERRUPTED else diagnosis.status
             fit = TabularFit(
-                method="BayesianIRL",
-                settings=(
-                    ("prior", f"{type(self.prior).__name__}(scale={self.prior.scale:g})"),
-                    *settings_of(self, "likelihood", "num_chains", "num_warmup", "num_samples"),
-                ),
+                estimator=self,
                 rewards=learned,
                 plans=plans,
                 experts=experts,
-                status=diagnosis.status,
+                status=status,
                 feature_gap=feature_gap(mean, rewards, experts) if knows_features(rewards, experts) else None,
-                certificate=None,
-                log_likelihood=sum(total_log_likelihood(*pair) for pair in zip(plans, experts, strict=True)),
+                log_likelihood=sum(map(total_log_likelihood, plans, experts)),
                 held_out_log_likelihood=None if unseen is None else total_log_likelihood(plans[0], unseen),
-                history=History(-np.mean(drawn.log_density, axis=0), np.mean(drawn.slope, axis=0)),
-                seconds=time.perf_counter() - began,
-                extras=(
-                    Extra("worst r-hat", diagnosis.r_hat),
-                    Extra("least effective sample size", round(diagnosis.ess)),
-                    Extra("divergent draws", diagnosis.divergent),
+                history=History(
+                    {"loss": -np.mean(drawn.log_density, axis=0), "gradient": np.mean(drawn.slope, axis=0)}
                 ),
-                samples=samples.reshape(-1, samples.shape[-1]),
+                seconds=time.perf_counter() - started,
+                posterior=components.Posterior(
+                    samples.reshape(-1, samples.shape[-1]),
+                    diagnosis.r_hat,
+                    diagnosis.ess,
+                    diagnosis.divergent,
+                    np.asarray(jr.key_data(key)),
+                ),
             )
-        complain(diagnosis.status, diagnosis.advice)
+        warn_unless_success(status, diagnosis.advice)
         return fit
 
     def _posterior(self, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> "Posterior":
         """The posterior in the parameters themselves."""
-        objectives, _ = MCEIRL(objective=self.likelihood).objectives(rewards, experts)
+        objectives, _ = MCEIRL(objective=self.objective).objectives(rewards, experts)
         num = rewards[0].num_parameters
         return Posterior(
             tuple(objectives),
@@ -200,9 +219,9 @@ class BayesianIRL(eqx.Module):
         """The posterior in coordinates in which it looks like a standard normal around its mode."""
         # A normal prior is a penalty; another one is replaced, here only, by the normal of the same variance.
         weight, precision = float(posterior.weights.sum()), 1 / self.prior.variance
-        problem, first = posed(posterior.objectives, rewards, experts, precision / weight)
-        solver = chosen("auto", rewards, [expert.mdp for expert in experts])
-        at = solver.minimise(problem, first, Watch(problem, 1e-6, ())).at
+        problem, first = pose(posterior.objectives, rewards, experts, precision / weight)
+        solver = choose_solver("auto", rewards, [expert.mdp for expert in experts])
+        at = minimise(solver, problem, first, 1e-6).at
         scale = np.asarray(problem.scale)
         spread = np.full(len(first), self.prior.variance**0.5)
         if len(first) <= DENSE_HESSIAN:
@@ -210,30 +229,6 @@ class BayesianIRL(eqx.Module):
             spread = axes / np.sqrt(np.maximum(curvature, 0.1 * precision))
         moved = (jnp.asarray(at.x / scale), jnp.asarray(spread))
         return eqx.tree_at(lambda posterior: (posterior.mode, posterior.spread), posterior, moved)
-
-    def _drawn(
-        self, posterior: "Posterior", key: PRNGKeyArray, bar: Bar, callback: Callable[[Iterate], None] | None
-    ) -> "Draws":
-        """Warm up, then sample piece by piece."""
-        start_key, warmup_key, sample_key = jr.split(key, 3)
-        first = DISPERSION * jr.normal(start_key, (self.num_chains, posterior.mode.size))
-        with _waiting(bar, 0, "warming up"):
-            states, tuned = _warmed_up(posterior, self.num_warmup, jr.split(warmup_key, self.num_chains), first)
-        # All pieces have one length, so that one compilation serves; what is too much of the last one is dropped.
-        length = -(-self.num_samples // PIECES)
-        pieces: list[Draws] = []
-        done = 0
-        for piece_key in jr.split(sample_key, -(-self.num_samples // length)):
-            keys = jr.split(piece_key, self.num_chains)
-            with _waiting(bar, self.num_warmup + done, "sampling"):
-                states, piece = _sampled(posterior, length, keys, states, tuned)
-            pieces.append(jax.tree.map(np.asarray, piece))
-            done = min(length * len(pieces), self.num_samples)
-            bar.update(self.num_warmup + done, "sampling")
-            if callback is not None:
-                mean = posterior.parameters(_joined(pieces).position).mean(axis=(0, 1))
-                callback(Iterate(done, mean, -float(piece.log_density.mean()), float(piece.slope.mean())))
-        return jax.tree.map(lambda draws: draws[:, : self.num_samples], _joined(pieces))
 
 
 class Posterior(eqx.Module):
@@ -270,11 +265,66 @@ class Draws(NamedTuple):
     divergent: Bool[Array, "chains draws"]
 
 
-def predictive_policy(fit: TabularFit, *, max_draws: int = 200) -> Float[np.ndarray, "*T R A"]:
-    r"""The probability of the next choice with the reward unknown, $\mathbb{E}[\pi_{\theta,t}(a|s) | D]$.
+class SamplingState(NamedTuple):
+    """The chains, what they adapted to, the key of each piece, and the pieces drawn so far."""
 
-    The policy is averaged over at most `max_draws` of the posterior draws, spread evenly over all of them.
-    """
+    chains: Any
+    tuned: dict[str, Any]
+    keys: Shaped[Array, "pieces ..."]
+    pieces: list[Draws]
+
+    def draws(self, num: int) -> Draws:
+        """All draws so far, at most `num` of each chain."""
+        joined = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *self.pieces)
+        return jax.tree.map(lambda draws: draws[:, :num], joined)
+
+
+class Sampling(AbstractIteration[SamplingState]):
+    """Warm-up, then draws piece by piece."""
+
+    posterior: Posterior
+    num_chains: int
+    num_warmup: int
+    num_samples: int
+    key: PRNGKeyArray
+
+    @property
+    def piece_length(self) -> int:
+        """All pieces have one length, so that one compilation serves; what is too much of the last one is dropped."""
+        return -(-self.num_samples // PIECES)
+
+    @property
+    def num_pieces(self) -> int:
+        """How many make up all samples."""
+        return -(-self.num_samples // self.piece_length)
+
+    def init(self) -> SamplingState:
+        start_key, warmup_key, sample_key = jr.split(self.key, 3)
+        first = DISPERSION * jr.normal(start_key, (self.num_chains, self.posterior.mode.size))
+        warmup_keys = jr.split(warmup_key, self.num_chains)
+        chains, tuned = _warmed_up(self.posterior, self.num_warmup, warmup_keys, first)
+        return SamplingState(chains, tuned, jr.split(sample_key, self.num_pieces), [])
+
+    def step(self, state: SamplingState) -> SamplingState:
+        keys = jr.split(state.keys[len(state.pieces)], self.num_chains)
+        chains, piece = _sampled(self.posterior, self.piece_length, keys, state.chains, state.tuned)
+        return state._replace(chains=chains, pieces=[*state.pieces, jax.tree.map(np.asarray, piece)])
+
+    def status(self, state: SamplingState) -> Status | None:
+        return Status.SAMPLED if len(state.pieces) == self.num_pieces else None
+
+    def iterates(self, state: SamplingState) -> list[Iterate]:
+        if not state.pieces:
+            return []
+        mean = self.posterior.parameters(state.draws(self.num_samples).position).mean(axis=(0, 1))
+        piece = state.pieces[-1]
+        numbers = {"loss": -float(piece.log_density.mean()), "gradient": float(piece.slope.mean())}
+        done = min(len(state.pieces) * self.piece_length, self.num_samples)
+        return [Iterate(done, numbers, mean)]
+
+
+def predictive_policy(fit: TabularFit, *, max_draws: int) -> Float[np.ndarray, "*T R A"]:
+    """See `TabularFit.predictive_policy`."""
     checks.count("max_draws", max_draws)
     if fit.samples is None:
         raise ValueError(f"A {fit.method} fit has no posterior draws. Use BayesianIRL.")
@@ -337,27 +387,11 @@ def _sampled(
     return jax.vmap(chain)(keys, states, tuned)
 
 
-def _joined(pieces: list[Draws]) -> Draws:
-    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *pieces)
-
-
-@contextlib.contextmanager
-def _waiting(bar: Bar, done: int, note: str) -> Iterator[None]:
-    """A compiled loop says nothing until it ends, so a timer shows the bar."""
-    timer = threading.Timer(PATIENCE, bar.update, (done, note))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-
-
 def _checked(
     rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...], held_out: Demonstrations | None
 ) -> Expert | None:
     """The held-out demonstrations, if a posterior can be had at all."""
-    if any(expert.demos is None for expert in experts):
+    if any(expert.given_occupancy is not None for expert in experts):
         raise ValueError(
             "A posterior needs data: a policy or an occupancy does not say how often it was observed. Pass "
             "Demonstrations, for instance those of `rollout(mdp, policy, num=..., key=...)`."

@@ -1,7 +1,7 @@
 """Counterfactuals: what the demonstrator of a fit would do with another reward, or in another world."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -13,8 +13,7 @@ from scipy.special import expit, logit, ndtri
 from irlax import checks
 from irlax.analysis.identifiability import spelt
 from irlax.analysis.standard_errors import Kind, identified_covariance, null_directions
-from irlax.estimators.status import NotIdentifiedWarning
-from irlax.estimators.tabular.inference import Information, information_of, refitted
+from irlax.estimators.tabular.inference import Information, refitted
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.planning import Plan, long_run, soft_plan, visits
@@ -23,14 +22,16 @@ from irlax.planning.fixed_point import chain_at, fixed_point
 from irlax.planning.long_run import refuse_several_classes
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import StaysOnDevice, scope
+from irlax.report.plots import COLOURS, blank, label
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import AbstractFolded, flat
+from irlax.status import NotIdentifiedWarning
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Array, Float, PRNGKeyArray
 from irlax.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from irlax.estimators.tabular.fit import TabularFit
+    from irlax.estimators.tabular.tabular_fit import TabularFit
 
 METHODS = ("delta", "draws", "bootstrap")
 #: With more parameters than this it is not asked whether an answer depends on what is not identified.
@@ -160,6 +161,19 @@ class DemandCurve(eqx.Module):
     def __str__(self) -> str:
         return str(self.table())
 
+    def plot(self) -> Any:
+        """The curve as a matplotlib figure, with its interval as a band; `.savefig(path)` writes it."""
+        figure, axes = blank(width=6.0)
+        ax = axes[0, 0]
+        low, high = self.interval.T
+        ax.fill_between(self.values, low, high, color=COLOURS[0], alpha=0.2, linewidth=0, label=f"{self.level:.0%}")
+        ax.plot(self.values, self.rate, color=COLOURS[0], linewidth=2)
+        ax.set_xlabel(label(self.parameter))
+        ax.set_ylabel(f"long-run rate of action {self.action}")
+        ax.set_ylim(bottom=0)
+        ax.legend(frameon=False, fontsize=9)
+        return figure
+
 
 def demand_curve(
     fit: "TabularFit",
@@ -167,31 +181,15 @@ def demand_curve(
     action: int,
     parameter: str | int,
     values: Any,
-    level: float = 0.95,
-    method: Literal["delta", "draws", "bootstrap"] = "delta",
-    num: int = 500,
-    key: PRNGKeyArray | None = None,
-    mdp: MDP | Sequence[MDP] | None = None,
-    kind: Kind = "hessian",
-    cluster: Any = None,
+    level: float,
+    method: str,
+    num: int,
+    key: PRNGKeyArray | None,
+    mdp: MDP | Sequence[MDP] | None,
+    kind: Kind,
+    cluster: Any,
 ) -> DemandCurve:
-    r"""The expected long-run rate of `action` as one `parameter` of the reward runs over `values`.
-
-    $$\rho(\theta) = \textstyle\sum_s \mu_\theta(s)\,\pi_\theta(a|s), \quad
-      \operatorname{se}^2 = \nabla\rho^\top\,\hat\Sigma\,\nabla\rho$$
-
-    with μ_θ the stationary distribution (see `long_run`). The parameter that varies is set, not estimated: its own
-    uncertainty does not enter, that of the others does. Rust (1987), figure 7, is such a curve: the demand for engines
-    against their price.
-
-    `method` says where the intervals come from. "delta": the gradient by implicit differentiation of both fixed
-    points, on the scale of log-odds, so that rates stay between 0 and 1. "draws": quantiles over `num` parameters drawn
-    from their asymptotic normal distribution. "bootstrap": quantiles over refits to `num` resamples of the episodes
-    (fits to one MDP). The last two need a `key`. `kind` and `cluster` choose the covariance of the first two, as in
-    `fit.standard_errors`.
-
-    `mdp` replaces the MDP of the fit (or its MDPs, a list). With several the rate is their mean, by episodes.
-    """
+    """See `TabularFit.demand_curve`."""
     index, grid = _checked_request(fit, parameter, values, level)
     checks.one_of("method", method, METHODS)
     worlds = _worlds(fit, mdp)
@@ -207,7 +205,7 @@ def demand_curve(
             Flattening.of(fit.reward.parameters),
         )
         rates = np.asarray(_rates(rate, jnp.asarray(action), jnp.asarray(at)))
-        information = information_of(fit)
+        information = fit.information
         slopes = np.array(_slopes(rate, jnp.asarray(action), jnp.asarray(at)))
         # The parameter that varies is set, not estimated: it has no part in the uncertainty.
         slopes[:, index] = 0.0
@@ -343,7 +341,7 @@ def _shares(fit: "TabularFit") -> Float[np.ndarray, " M"]:
 
 
 def _refuse_unless_soft(fit: "TabularFit") -> None:
-    if fit.given_policy is not None or not isinstance(fit.plan.backup, SoftBackup):
+    if fit.mixture is not None or not isinstance(fit.plan.backup, SoftBackup):
         raise ValueError(
             f"Counterfactuals are about a soft-optimal demonstrator, but {fit.method} fits another model. Use MCEIRL."
         )

@@ -8,12 +8,14 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.status import UnfinishedWarning
+from irlax.estimators.tabular.aggregated import refuse_statistics
+from irlax.estimators.tabular.components import CrossValidation
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import total_log_likelihood
+from irlax.estimators.tabular.log_likelihood import total_log_likelihood
 from irlax.mdp import MDP
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
+from irlax.status import UnfinishedWarning
 from irlax.typing import Float
 
 if TYPE_CHECKING:
@@ -24,10 +26,10 @@ CANDIDATES = tuple(float(l2) for l2 in np.logspace(-5, 1, 13))
 FOLDS = 5
 
 
-def chosen_l2(
-    estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]
-) -> tuple[float, float]:
-    """The l2 with the best held-out log likelihood a choice over five folds of episodes, and that likelihood."""
+def chosen_l2(estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> CrossValidation:
+    """The l2 with the best held-out log likelihood over five folds of episodes."""
+    for expert in experts:
+        refuse_statistics(expert.statistics, "`l2='cv'`")
     if any(expert.demos is None for expert in experts):
         raise ValueError("`l2='cv'` needs demonstrations to hold out; a policy or an occupancy has none.")
     folds = [_folds(expert) for expert in experts]
@@ -48,7 +50,7 @@ def chosen_l2(
             start = fit.rewards
             scores[index] += sum(map(total_log_likelihood, fit.plans, held_out))
     best = int(np.argmax(scores))
-    return CANDIDATES[best], float(scores[best] / num_choices)
+    return CrossValidation(CANDIDATES[best], float(scores[best] / num_choices))
 
 
 def _folds(expert: Expert, folds: int = FOLDS) -> np.ndarray:

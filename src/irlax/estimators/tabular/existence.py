@@ -190,7 +190,7 @@ def _turned(search: Search, start: Evaluation, direction: Float[np.ndarray, " K"
     near, wanted, best = 0.0, list(DISTANCES), start.gradient
     while wanted and best @ direction > clearly:
         far = wanted.pop(0)
-        new = problem.evaluate(start.x - far * direction, start.memories)
+        new = problem.evaluate(start.x - far * direction, start.warm_starts)
         if not (np.isfinite(new.loss) and np.isfinite(new.gradient).all()):
             # At γ = 1 values exist up to some distance only, and grow without bound before it: the sign turns there.
             wanted = [(near + far) / 2] if far - near > 1e-9 * far else []
@@ -233,7 +233,7 @@ def _separated(search: Search) -> Float[np.ndarray, " K"] | None:
         assert isinstance(objective, Likelihood)
         mdp, options = objective.mdp, Options.of(objective.mdp, path=False)
         seen = _observed(objective)
-        owner = np.asarray(mdp.dynamics.spread(np.arange(mdp.num_states)))
+        owner = mdp.state_of_row
         starts = np.zeros((len(seen), mdp.num_states))
         time, row = np.nonzero(seen.any(axis=-1))
         starts[time, owner[row]] = 1.0
@@ -257,7 +257,7 @@ def _leads_down(search: Search, direction: Float[np.ndarray, " K"]) -> bool:
     """Whether the loss far along a direction is no higher than where the solver stopped."""
     at, length = search.at, np.abs(direction).max()
     for far in DISTANCES[1:]:
-        beyond = search.problem.evaluate(at.x + far / length * direction, at.memories)
+        beyond = search.problem.evaluate(at.x + far / length * direction, at.warm_starts)
         if not np.isfinite(beyond.loss):
             return False
         if beyond.loss <= at.loss + 1e-13 * max(1.0, abs(at.loss)):
@@ -290,7 +290,7 @@ def _without_effect(search: Search, axes: Float[np.ndarray, "K n"]) -> bool:
     at = search.at
     mixed = axes @ np.random.default_rng(0).choice([-1.0, 1.0], axes.shape[1])
     for far in (-30.0, 30.0):
-        beyond = search.problem.evaluate(at.x + far / np.abs(mixed).max() * mixed, at.memories)
+        beyond = search.problem.evaluate(at.x + far / np.abs(mixed).max() * mixed, at.warm_starts)
         if not abs(beyond.loss - at.loss) <= 10 * search.noise * max(1.0, abs(at.loss)):
             return False
     return True

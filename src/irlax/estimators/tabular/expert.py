@@ -1,4 +1,4 @@
-"""The demonstrator as the tabular estimators see it: demonstrations, a policy, or an occupancy."""
+"""The demonstrator as the tabular estimators see it: demonstrations, their statistics, a policy, or an occupancy."""
 
 import dataclasses
 import math
@@ -9,13 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.demos import Demonstrations
+from irlax.demos import Demonstrations, DemoStatistics
+from irlax.estimators.tabular import aggregated
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.planning.backup import HardBackup
 from irlax.planning.occupancy import checked_policy, occupancy, visits
 from irlax.planning.plan import Plan
 from irlax.precision import scope
+from irlax.registry import check_fields, stored
 from irlax.rewards import AbstractReward
 from irlax.typing import Float, Int
 from irlax.user_warnings import warn_user
@@ -41,6 +43,7 @@ class Choices(eqx.Module):
     places: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]] | None = None
 
 
+@stored("expert")
 class Expert(eqx.Module):
     """A demonstrator in one MDP, whose start distribution is the one that the model is to use."""
 
@@ -53,22 +56,26 @@ class Expert(eqx.Module):
     weight: float
     #: Whether it was given as a policy under which every available action has a chance.
     does_everything: bool = eqx.field(static=True, default=False)
+    #: In place of demonstrations, their sums over choices and episodes.
+    statistics: DemoStatistics | None = None
 
     @classmethod
     def of(cls, mdp: MDP, demonstrator: Any, given: Any, start: Start) -> "Expert":
-        """Tell the three kinds of demonstrator apart, and check the one that came."""
+        """Tell the kinds of demonstrator apart, and check the one that came."""
         checks.one_of("start", start, ("auto", "demos", "mdp"))
         if (demonstrator is None) == (given is None):
             raise TypeError("Pass demonstrations or a policy, or `occupancy=`: exactly one of them.")
         if isinstance(demonstrator, Demonstrations):
             return cls._of_demos(mdp, demonstrator, start)
+        if isinstance(demonstrator, DemoStatistics):
+            return cls._of_statistics(mdp, demonstrator, start)
         if start == "demos":
             raise ValueError("`start='demos'` needs demonstrations; a policy or an occupancy starts as the MDP does.")
         if given is not None:
             return cls(mdp, None, _checked_occupancy(mdp, given), 1.0)
         if not isinstance(demonstrator, (Plan, np.ndarray)) and not hasattr(demonstrator, "__array__"):
             raise TypeError(
-                f"The demonstrator must be Demonstrations, a policy array or a plan, but is a "
+                f"The demonstrator must be Demonstrations, DemoStatistics, a policy array or a plan, but is a "
                 f"{type(demonstrator).__name__}."
             )
         policy = demonstrator if isinstance(demonstrator, Plan) else checked_policy(mdp, demonstrator)
@@ -82,16 +89,51 @@ class Expert(eqx.Module):
         return cls(mdp, None, np.asarray(where(mdp, policy)), 1.0, everything)
 
     @classmethod
+    def from_stored_fields(cls, fields: dict[str, Any]) -> "Expert":
+        """The demonstrator of a file, checked as that of a user is."""
+        check_fields(cls, "expert", fields)
+        mdp, given = fields["mdp"], fields["given_occupancy"]
+        observed = fields.get("statistics") if fields["demos"] is None else fields["demos"]
+        if observed is not None:
+            return cls.of(mdp, observed, given, "mdp")
+        if given is None:
+            raise ValueError("A demonstrator without demonstrations must have an occupancy.")
+        # Not checked as a user's occupancy is: one that was solved for may be negative by a rounding error.
+        lead = () if mdp.horizon is None or given.ndim == 2 else (mdp.horizon,)
+        checks.has_shape("occupancy", given, (*lead, *mdp.table_shape), "as the MDP has it")
+        checks.finite("occupancy", given)
+        return cls(**fields)
+
+    @classmethod
+    def _of_statistics(cls, mdp: MDP, statistics: DemoStatistics, start: Start) -> "Expert":
+        statistics.check(mdp)
+        if start != "mdp":
+            mdp = _started(mdp, statistics.starts)
+        if mdp.terminal is not None:
+            aggregated.final_states(mdp, statistics)
+        return cls(mdp, None, None, statistics.total_weight, statistics=statistics)
+
+    @classmethod
     def _of_demos(cls, mdp: MDP, demos: Demonstrations, start: Start) -> "Expert":
         demos.check(mdp)
         if start != "mdp":
-            first = np.bincount(demos.start_states, weights=demos.weights, minlength=mdp.num_states)
-            mdp = eqx.tree_at(lambda mdp: mdp.initial, mdp, mdp.as_narrow(first / first.sum()))
+            mdp = _started(mdp, np.bincount(demos.start_states, weights=demos.weights, minlength=mdp.num_states))
         expert = cls(mdp, demos, None, float(demos.weights.sum()))
         if mdp.terminal is not None:
             # Here ends are part of the problem, whatever the objective.
             expert._final_states(demos, np.flatnonzero(demos.terminated))
         return expert
+
+    @property
+    def recorded(self) -> Demonstrations | None:
+        """Rows over which sums of choices are taken: the demonstrations, or the distinct choices of their statistics.
+
+        Of statistics the episodes are not those of the demonstrations. None for a policy or an occupancy, and for
+        statistics that do not hold the choices at each time where these matter.
+        """
+        if self.statistics is None or (self.mdp.horizon is not None and self.statistics.by_time is None):
+            return self.demos
+        return self.statistics.distinct_choices(by_time=self.mdp.horizon is not None)
 
     def visits(self, *, warn: bool) -> tuple[Float[np.ndarray, "A R"], float]:
         """Mean discounted visits of an episode, and the share of discounted mass that nobody observed.
@@ -102,13 +144,11 @@ class Expert(eqx.Module):
         if self.given_occupancy is not None:
             joint = self.given_occupancy
             return (joint if joint.ndim == 2 else joint.sum(axis=0)).T, 0.0
-        demos = self._whole_episodes()
-        shape = self.mdp.table_shape[::-1]
-        weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
-        rows, columns = self.mdp.dynamics.cells(demos.tabular_states, demos.actions)
-        flat = np.bincount(columns * shape[1] + rows, weights=weight, minlength=shape[0] * shape[1])
-        total = flat.reshape(shape) + self._after_the_end(demos)
-        mean = total / demos.weights.sum()
+        self._refuse_partial_episodes()
+        if self.statistics is not None:
+            mean = aggregated.visits_of_episodes(self.mdp, self.statistics) / self.weight
+        else:
+            mean = self._observed_visits() / self.weight
         if self.mdp.horizon is not None or self.mdp.terminal is not None:
             return mean, 0.0
         whole = 1 / (1 - float(self.mdp.discount))
@@ -120,14 +160,27 @@ class Expert(eqx.Module):
             )
         return mean * (whole / mean.sum()), float(missing)
 
+    def _observed_visits(self) -> Float[np.ndarray, "A R"]:
+        """Σ w γᵗ over the choices of whole demonstrations, and over what follows terminated ones."""
+        demos = self.demos
+        assert demos is not None
+        shape = self.mdp.table_shape[::-1]
+        weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
+        rows, columns = self.mdp.rows.cells(demos.tabular_states, demos.actions)
+        flat = np.bincount(columns * shape[1] + rows, weights=weight, minlength=shape[0] * shape[1])
+        ended = np.flatnonzero(demos.terminated)
+        final = self._final_states(demos, ended)
+        after = aggregated.visits_after_the_end(self.mdp, final, demos.lengths[ended], demos.weights[ended])
+        return flat.reshape(shape) + after
+
     def is_whole(self) -> bool:
         """Whether visits to states are known: episodes are whole, or the occupancy was given."""
-        if self.demos is None:
+        if self.given_occupancy is not None:
             return True
         if self._lacks() is not None:
             return False
         try:
-            self._final_states(self.demos, np.flatnonzero(self.demos.terminated))
+            self._ends()
         except ValueError:
             # Where episodes end is not said, or not possible.
             return False
@@ -139,25 +192,26 @@ class Expert(eqx.Module):
 
     def refuse_choices_after_the_end(self, reward: AbstractReward) -> None:
         """A ValueError where feature expectations depend on choices that nobody saw."""
-        why = None if self.demos is None or self._lacks() is not None else self.choices_after_the_end(reward)
+        unknown = self.given_occupancy is not None or self._lacks() is not None
+        why = None if unknown else self.choices_after_the_end(reward)
         if why is not None:
             raise ValueError(
                 f"Feature matching needs the features of all that follows, but {why}. Give the MDP one action in each "
                 f"absorbing state (`available=`), or use MCEIRL with objective='likelihood' or 'discounted-likelihood'."
             )
 
-    def _whole_episodes(self) -> Demonstrations:
-        assert self.demos is not None
+    def _refuse_partial_episodes(self) -> None:
         lacks = self._lacks()
         if lacks is not None:
             raise ValueError(
                 f"Feature matching wants whole episodes, but {lacks}. Use MCEIRL with objective='likelihood' or "
                 f"'discounted-likelihood', which take episodes as they are."
             )
-        return self.demos
 
     def _lacks(self) -> str | None:
         """What keeps the episodes from being whole."""
+        if self.statistics is not None:
+            return aggregated.lacks(self.mdp, self.statistics)
         demos, mdp = self.demos, self.mdp
         assert demos is not None
         late = demos.times[demos.offsets[:-1]] != 0
@@ -179,32 +233,12 @@ class Expert(eqx.Module):
             return f"{short.sum()} of {demos.num_episodes} do not {wanted} (the first ends at {last})"
         return None
 
-    def _after_the_end(self, demos: Demonstrations) -> Float[np.ndarray, "A R"]:
-        """Discounted visits to the absorbing states that follow terminated episodes for ever.
-
-        In them the choice between several actions is not observed. It counts as an even one: that is of no consequence
-        where they all pay the same, and else `choices_after_the_end` is to be asked first.
-        """
-        mdp = self.mdp
-        visits = np.zeros(mdp.table_shape[::-1])
-        ended = np.flatnonzero(demos.terminated)
-        if not len(ended):
-            return visits
-        final = self._final_states(demos, ended)
-        if mdp.terminal is not None:
-            return visits
-        discount, lengths = float(mdp.discount), demos.lengths[ended].astype(float)
-        if mdp.horizon is None:
-            remaining = discount**lengths / (1 - discount)
-        elif discount == 1:
-            remaining = mdp.horizon - lengths
-        else:
-            remaining = (discount**lengths - discount**mdp.horizon) / (1 - discount)
-        mass = np.bincount(final, weights=remaining * demos.weights[ended], minlength=mdp.num_states)
-        available, dynamics = np.asarray(mdp.available), mdp.dynamics
-        with scope():
-            share = np.asarray(dynamics.spread(mass / dynamics.added(available.sum(axis=1))))
-        return (share[:, None] * available).T
+    def _ends(self) -> Int[np.ndarray, " n"]:
+        """The absorbing states in which terminated episodes end."""
+        if self.statistics is not None:
+            return np.unique(aggregated.final_states(self.mdp, self.statistics))
+        assert self.demos is not None
+        return np.unique(self._final_states(self.demos, np.flatnonzero(self.demos.terminated)))
 
     def _final_states(self, demos: Demonstrations, ended: np.ndarray) -> np.ndarray:
         """The absorbing state in which each terminated episode ends; at γ = 1, where all of them pay nothing, any."""
@@ -218,7 +252,7 @@ class Expert(eqx.Module):
             final = np.full(len(ended), np.argmax(absorbing))
             with scope():
                 arrives = np.asarray(self.mdp.dynamics.backward(jnp.asarray(absorbing, float)))
-            wrong = arrives.T[self.mdp.dynamics.cells(demos.tabular_states[last], demos.actions[last])] <= 0
+            wrong = arrives.T[self.mdp.rows.cells(demos.tabular_states[last], demos.actions[last])] <= 0
         else:
             raise ValueError(
                 f"Terminated episodes are followed by an absorbing state for ever, but the MDP has {absorbing.sum()} "
@@ -239,13 +273,13 @@ class Expert(eqx.Module):
         An absorbing state follows a terminated episode for ever. If it has several actions, and the reward tells them
         apart, its visits are known and its choices are not.
         """
-        if self.demos is None or self.mdp.terminal is not None or not self.demos.terminated.any():
+        if self.given_occupancy is not None or self.mdp.terminal is not None:
             return None
-        ends = np.unique(self._final_states(self.demos, np.flatnonzero(self.demos.terminated)))
+        ends = self._ends()
         with scope():
             probe = jnp.asarray(np.random.default_rng(0).normal(size=reward.num_parameters))
             paid = np.asarray(reward.fold(self.mdp)(Flattening.of(reward.parameters).unflatten(probe)))
-            owner = np.asarray(self.mdp.dynamics.spread(np.arange(self.mdp.num_states)))
+            owner = self.mdp.state_of_row
         exists = np.asarray(self.mdp.available)
         apart = []
         for state in ends:
@@ -262,13 +296,16 @@ class Expert(eqx.Module):
     def choices(self, *, discounted: bool) -> Choices:
         """Observed choices with their weights, γᵗ or 1 each, divided by the number of episodes."""
         mdp = self.mdp
+        if self.statistics is not None:
+            time, *cells, weight = aggregated.observed_choices(mdp, self.statistics, discounted=discounted)
+            return grouped(mdp, time, *mdp.rows.cells(*cells), weight / self.weight)
         if self.demos is not None:
             demos = self.demos
             weight = np.repeat(demos.weights, demos.lengths) / demos.weights.sum()
             if discounted:
                 weight = weight * float(mdp.discount) ** demos.times
             time = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
-            return grouped(mdp, time, *mdp.dynamics.cells(demos.tabular_states, demos.actions), weight)
+            return grouped(mdp, time, *mdp.rows.cells(demos.tabular_states, demos.actions), weight)
         joint = self.given_occupancy
         assert joint is not None
         if mdp.horizon is not None and joint.ndim == 2:
@@ -292,7 +329,10 @@ class Expert(eqx.Module):
 
     def transitions(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Int[np.ndarray, " m"], np.ndarray]:
         """Observed moves (s, a, s') with weight γᵗ / N, for models that look at each transition's own reward."""
-        demos = self._whole_episodes()
+        self._refuse_partial_episodes()
+        aggregated.refuse_statistics(self.statistics, "A reward over (s, a, s') under the path model")
+        demos = self.demos
+        assert demos is not None
         rows, after = demos.moves()
         if len(rows) < demos.num_steps:
             raise ValueError(
@@ -301,6 +341,11 @@ class Expert(eqx.Module):
             )
         weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
         return demos.tabular_states, demos.actions, after, weight / demos.weights.sum()
+
+
+def _started(mdp: MDP, starts: Float[np.ndarray, " S"]) -> MDP:
+    """The MDP that starts as often in each state as was counted."""
+    return eqx.tree_at(lambda mdp: mdp.initial, mdp, mdp.as_narrow(starts / starts.sum()))
 
 
 def grouped(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Choices:

@@ -6,6 +6,7 @@ The policy depends on ψ through the values, so choices, too, speak of ψ, and n
 errors of θ alone, at a given ψ, leave that out. Rust (1987) reports the outer product of these scores.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,25 +19,26 @@ from irlax import checks
 from irlax.analysis.regression import decimals, regression_table
 from irlax.analysis.standard_errors import Kind, confidence_interval, rank
 from irlax.demos import Demonstrations
-from irlax.estimators.status import complain
-from irlax.estimators.tabular.fit import TabularFit
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.inference import (
     Cluster,
     Information,
     Weights,
     all_demos,
     episodes_of,
-    penalty_of,
     refuse_unless_likelihood,
 )
-from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
+from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, WarmStart
+from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.problem import Flattening, Problem
 from irlax.estimators.tabular.regression import choice_facts, described, observations
-from irlax.estimators.tabular.solvers import Newton, Watch
+from irlax.estimators.tabular.solvers import Newton, minimise
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.mdp import MDP, AbstractDynamics, Nature
 from irlax.precision import StaysOnDevice, scope
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
+from irlax.status import warn_unless_success
 from irlax.tables import Summary
 from irlax.typing import Array, Float, Int
 
@@ -103,30 +105,26 @@ class FullLikelihood(eqx.Module):
         )
 
 
-def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) -> FullLikelihood:
-    """The joint likelihood of the fit's choices and of nature's moves, at (θ, ψ) as they were estimated.
-
-    `fit` is of the likelihood objective, in the MDP with the dynamics of `nature.parameters`. Estimates in two steps,
-    nature first, are consistent; with `maximise` they are moved to the joint maximum, which is efficient.
-    """
+def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool) -> FullLikelihood:
+    """See `TabularFit.full_likelihood`."""
     refuse_unless_likelihood(fit)
     if not isinstance(nature, Nature):
         raise TypeError(f"`nature` must be a Nature, but is a {type(nature).__name__}.")
-    if len(fit.experts) > 1 or penalty_of(fit):
+    if len(fit.experts) > 1 or fit.l2:
         raise ValueError("The full likelihood is for fits to one MDP without a penalty, l2 = 0.")
     expert = next(iter(fit.experts))
-    expert.mdp.refuse_ragged("used by `full_likelihood`")
+    expert.mdp.require_one_row("`full_likelihood`")
+    refuse_statistics(expert.statistics, "The likelihood of transitions")
     demos = expert.demos
     assert demos is not None
     weight = np.repeat(demos.weights, demos.lengths)
     with scope():
         _refuse_other_dynamics(expert.mdp, nature)
-        seen = expert.choices(discounted=False)
-        states, actions, shares = (jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights))
+        likelihood = ObservedLikelihood.of(expert, fit.reward)
         density = _move_density(nature, demos) if nature.log_density is None else nature.log_density
         _refuse_bad_density(density, nature, demos)
         objective = Joint(
-            Part(LogPolicy(expert.mdp, fit.reward, nature.dynamics, states, actions), shares),
+            Part(LogPolicy(likelihood.objective, fit.reward, nature.dynamics), likelihood.objective.weights),
             Part(LogDensity(density, fit.reward.num_parameters), jnp.asarray(weight / demos.weights.sum())),
         )
         both = np.concatenate([flat(fit.reward.parameters), nature.parameters])
@@ -135,7 +133,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool = False) 
         at = jnp.asarray(both)
         # One after the other: what is costly to compile, the choices, has the shape of the MDP, not of the panel.
         choices, moves = _local(objective.choices, at), _local(objective.moves, at)
-    slopes = np.asarray(choices.slopes)[seen.places] + np.asarray(moves.slopes)
+    slopes = likelihood.by_row(choices.slopes) + np.asarray(moves.slopes)
     curvature = -np.asarray(choices.curvature) - np.asarray(moves.curvature)
     episodes = float(demos.weights.sum())
     return FullLikelihood(
@@ -163,16 +161,15 @@ class Part(StaysOnDevice):
 class LogPolicy(StaysOnDevice):
     """(θ, ψ) ↦ log π of each distinct observed choice."""
 
-    mdp: MDP
+    #: At the dynamics that were estimated first.
+    likelihood: Likelihood
     reward: AbstractReward
     dynamics: Callable[[Any], AbstractDynamics]
-    states: Int[Array, "T M"]
-    actions: Int[Array, "T M"]
 
     def __call__(self, both: Float[Array, " D"]) -> Float[Array, "T M"]:
         theta, psi = both[: self.reward.num_parameters], both[self.reward.num_parameters :]
-        mdp = eqx.tree_at(lambda mdp: mdp.dynamics, self.mdp, self.dynamics(psi))
-        likelihood = Likelihood(mdp, self.reward.fold(mdp), self.states, self.actions, jnp.ones(self.states.shape))
+        mdp = eqx.tree_at(lambda mdp: mdp.dynamics, self.likelihood.mdp, self.dynamics(psi))
+        likelihood = dataclasses.replace(self.likelihood, mdp=mdp, folded=self.reward.fold(mdp))
         return likelihood.log_policy(Flattening.of(self.reward.parameters).unflatten(theta))[0]
 
 
@@ -192,7 +189,9 @@ class Joint(AbstractObjective):
     choices: Part
     moves: Part
 
-    def __call__(self, parameters: Float[Array, " D"], memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+    def __call__(
+        self, parameters: Float[Array, " D"], warm_start: WarmStart = None
+    ) -> tuple[Float[Array, ""], WarmStart]:
         return -self.choices.total(parameters) - self.moves.total(parameters), None
 
 
@@ -255,8 +254,8 @@ def _maximised(
 ) -> Float[np.ndarray, " D"]:
     scale = np.concatenate([scales, np.ones(len(both) - len(scales))])
     problem = Problem((objective,), jnp.ones(1), Flattening.of(both), jnp.asarray(scale), jnp.asarray(0.0))
-    found = Newton().minimise(problem, both * scale, Watch(problem, 1e-8, ()))
-    complain(found.status, "The joint likelihood was not maximised; use the two-step estimates.")
+    found = minimise(Newton(), problem, both * scale, 1e-8)
+    warn_unless_success(found.status, "The joint likelihood was not maximised; use the two-step estimates.")
     return found.at.x / scale
 
 

@@ -20,16 +20,18 @@ from irlax.analysis.standard_errors import (
     summed_by,
 )
 from irlax.demos import Demonstrations
-from irlax.estimators.status import Status
+from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.objectives import Likelihood
+from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.problem import Flattening
 from irlax.precision import StaysOnDevice, scope
 from irlax.rewards.reward import flat
+from irlax.status import Status
 from irlax.tables import Table
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
 if TYPE_CHECKING:
-    from irlax.estimators.tabular.fit import TabularFit
+    from irlax.estimators.tabular.tabular_fit import TabularFit
 
 Cluster = Literal["episode"] | np.ndarray | None
 #: What the weights of episodes are: how often each was seen, or one over the chance of its being drawn.
@@ -43,7 +45,7 @@ ARRIVED = 1e-4
 
 def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, " K"]:
     """Square roots of the diagonal of the estimates' covariance."""
-    return np.sqrt(np.diag(information_of(fit).covariance(kind, cluster, weights)))
+    return np.sqrt(np.diag(fit.information.covariance(kind, cluster, weights)))
 
 
 class Information(NamedTuple):
@@ -58,6 +60,8 @@ class Information(NamedTuple):
     weights: Float[np.ndarray, " N"]
     #: What a quadratic penalty added to each second derivative.
     penalty: float = 0.0
+    #: Whether these are not episodes, but the distinct choices of statistics.
+    from_statistics: bool = False
 
     def covariance(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "K K"]:
         """The covariance of the estimates, NaN where they are not identified."""
@@ -74,6 +78,12 @@ class Information(NamedTuple):
             raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
         if kind != "sandwich" and weights == "sampling":
             raise ValueError("Weights from sampling need kind='sandwich': the others take them to be frequencies.")
+        if self.from_statistics and (cluster is not None or weights == "sampling"):
+            raise ValueError(
+                "Clustered standard errors and weights from sampling need the scores of each episode, but this fit is "
+                "to statistics, which hold only sums over them. Leave out `cluster` and `weights`, or fit to "
+                "Demonstrations."
+            )
         counted = np.sqrt(self.weights) if weights == "frequency" else self.weights
         if cluster is None:
             return counted[self.episode][:, None] * self.scores
@@ -89,7 +99,7 @@ class Information(NamedTuple):
 
 def identified_errors(fit: "TabularFit") -> Float[np.ndarray, " K"]:
     """Standard errors of the identified part of each parameter, by the inverse Hessian on what the data see."""
-    information = information_of(fit)
+    information = fit.information
     return identified_part_errors(information.hessian, information.penalty)
 
 
@@ -101,14 +111,14 @@ def episodes_of(demos: list[Demonstrations]) -> tuple[Int[np.ndarray, " n"], Flo
 
 
 def all_demos(fit: "TabularFit") -> list[Demonstrations]:
-    """The demonstrations of each MDP that has any."""
-    return [expert.demos for expert in fit.experts if expert.demos is not None]
+    """The demonstrations, or the distinct choices of their statistics, of each MDP that has any."""
+    found = [expert.recorded for expert in fit.experts]
+    return [demos for demos in found if demos is not None]
 
 
 def refuse_unless_likelihood(fit: "TabularFit") -> None:
     """Only converged fits of observed choices under the likelihood objective have standard errors."""
-    settings = dict(fit.settings)
-    if settings.get("objective") != "likelihood":
+    if not fit.estimator.maximises_likelihood:
         raise ValueError(
             "Standard errors are those of maximum likelihood estimates: fit with MCEIRL(objective='likelihood')."
         )
@@ -118,33 +128,22 @@ def refuse_unless_likelihood(fit: "TabularFit") -> None:
         raise ValueError(f"The fit {fit.status.value}, so it has no standard errors.")
 
 
-def penalty_of(fit: "TabularFit") -> float:
-    """The l2 that a fit was made with."""
-    return float(dict(fit.settings).get("l2", 0.0))
-
-
 def information_of(fit: "TabularFit") -> Information:
-    """Curvature and scores of the likelihood at the estimate."""
+    """Curvature and scores of the likelihood at the estimate; `fit.information` keeps them."""
     refuse_unless_likelihood(fit)
     theta = flat(fit.reward.parameters)
     total = np.zeros((len(theta), len(theta)))
     scores = []
     with scope():
         for reward, expert in zip(fit.rewards, fit.experts, strict=True):
-            assert expert.demos is not None
-            seen = expert.choices(discounted=False)
-            likelihood = Likelihood(
-                expert.mdp,
-                reward.fold(expert.mdp),
-                *(jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights)),
-            )
-            flattening = Flattening.of(reward.parameters)
-            scores.append(np.asarray(_slopes(likelihood, flattening, jnp.asarray(theta)))[seen.places])
-            curvature = np.asarray(_curvature(likelihood, flattening, jnp.asarray(theta)))
-            total += expert.demos.weights.sum() * curvature
+            likelihood, flattening = ObservedLikelihood.of(expert, reward), Flattening.of(reward.parameters)
+            scores.append(likelihood.by_row(_slopes(likelihood.objective, flattening, jnp.asarray(theta))))
+            curvature = np.asarray(_curvature(likelihood.objective, flattening, jnp.asarray(theta)))
+            total += expert.weight * curvature
     episode, weights = episodes_of(all_demos(fit))
-    penalty = penalty_of(fit) * float(weights.sum())
-    return Information((total + total.T) / 2, np.concatenate(scores), episode, weights, penalty)
+    penalty = fit.l2 * sum(expert.weight for expert in fit.experts)
+    counted = any(expert.statistics is not None for expert in fit.experts)
+    return Information((total + total.T) / 2, np.concatenate(scores), episode, weights, penalty, counted)
 
 
 @eqx.filter_jit
@@ -164,7 +163,7 @@ def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.nda
     row of NaN; a parameter that the data do not identify is a column of them.
     """
     draws = refitted(fit, num=num, key=key)
-    draws[:, hidden(information_of(fit).hessian)] = np.nan
+    draws[:, hidden(fit.information.hessian)] = np.nan
     return draws
 
 
@@ -174,22 +173,20 @@ def refitted(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndar
     checks.count("num", num)
     if len(fit.experts) > 1:
         raise ValueError("The bootstrap is for fits to one MDP.")
-    reward, expert, information = fit.reward, next(iter(fit.experts)), information_of(fit)
+    reward, expert, information = fit.reward, next(iter(fit.experts)), fit.information
+    refuse_statistics(expert.statistics, "The bootstrap")
     demos = expert.demos
     assert demos is not None
     with scope():
-        seen = expert.choices(discounted=False)
-        assert seen.places is not None
-        likelihood = Likelihood(
-            expert.mdp, reward.fold(expert.mdp), jnp.asarray(seen.states), jnp.asarray(seen.actions), seen.weights
-        )
+        likelihood = ObservedLikelihood.of(expert, reward)
+        assert likelihood.places is not None
         share = (_resampled(demos.weights, num, key) / demos.weights.sum())[:, demos.episode]
-        grids = jnp.zeros((num, *seen.weights.shape)).at[:, *seen.places].add(jnp.asarray(share))
+        grids = jnp.zeros((num, *likelihood.shape)).at[:, *likelihood.places].add(jnp.asarray(share))
         # A penalty has a minimum in every direction; else there is none to look for in those that the data do not see.
         basis = seen_basis(information.hessian) if information.penalty == 0 else np.eye(len(information.hessian))
         start = jnp.asarray(flat(reward.parameters))
-        penalty = jnp.asarray(penalty_of(fit))
-        refits = Refits(likelihood, Flattening.of(reward.parameters), start, jnp.asarray(basis), penalty)
+        flattening = Flattening.of(reward.parameters)
+        refits = Refits(likelihood.objective, flattening, start, jnp.asarray(basis), jnp.asarray(fit.l2))
         return np.array(_each(refits, grids))
 
 
@@ -232,22 +229,16 @@ def _each(refits: Refits, grids: Float[Array, "num T M"]) -> Float[Array, "num K
 
 
 def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
-    """The likelihood-ratio test of a reward nested in another, both fitted to the same demonstrations.
-
-    The fits must be at the maximum of the likelihood, without a penalty. There are as many restrictions as the larger
-    reward has identified directions more than the smaller.
-    """
+    """See `TabularFit.compare_nested`."""
     for fit in (smaller, larger):
         refuse_unless_likelihood(fit)
-        if penalty_of(fit):
-            raise ValueError(
-                f"The test is of maximum likelihood estimates, but a fit has the penalty l2 = {penalty_of(fit):g}."
-            )
+        if fit.l2:
+            raise ValueError(f"The test is of maximum likelihood estimates, but a fit has the penalty l2 = {fit.l2:g}.")
         if fit.status is Status.STEPS_TAKEN:
             raise ValueError(f"The test is of maximum likelihood estimates, but a fit {fit.status.value}.")
     if not _same_choices(all_demos(smaller), all_demos(larger)):
         raise ValueError("The two fits are to different demonstrations.")
-    restrictions = rank(information_of(larger).hessian) - rank(information_of(smaller).hessian)
+    restrictions = rank(larger.information.hessian) - rank(smaller.information.hessian)
     if restrictions < 1:
         raise ValueError(
             "The larger reward has no identified direction more than the smaller one: nothing is restricted."

@@ -1,28 +1,33 @@
 """Maximum Entropy inverse reinforcement learning: the non-causal ancestor, risk-seeking where the world is random."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
-from irlax.estimators.tabular.fit import TabularFit
-from irlax.estimators.tabular.fitting import matched, minimised, settings_of
+from irlax.estimators.tabular.fit_by_minimising import Goal, fit_by_minimising
 from irlax.estimators.tabular.objectives import PathMatching
-from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, SolverName, check_solver, chosen
+from irlax.estimators.tabular.pairing import pair_up
+from irlax.estimators.tabular.solvers import AbstractSolver, SolverName, check_solver, choose_solver
+from irlax.estimators.tabular.tabular_fit import TabularFit, plan_of
+from irlax.iteration import Callback, Watch
 from irlax.mdp import MDP
-from irlax.planning import Plan, path_plan
+from irlax.planning import Plan
 from irlax.precision import scope
+from irlax.registry import stored
 from irlax.rewards import AbstractReward
+from irlax.run_folder import RunFolder, as_run_folder
 
 
-class MaxEntIRL(eqx.Module):
+@stored("max-ent-irl")
+class MaxEntIRL(AbstractTabularIRL):
     r"""Infer a reward under which the demonstrated *paths* are likely. Primer, section 3.3; Ziebart et al. (2008).
 
     A path has probability ∝ Π P(s'|s,a) · exp(return), given its start: the model credits the agent with
@@ -44,6 +49,13 @@ class MaxEntIRL(eqx.Module):
         checks.one_of("start", self.start, ("auto", "demos", "mdp"))
         check_solver(self.solver)
 
+    @property
+    def maximises_likelihood(self) -> bool:
+        return False
+
+    def settings(self) -> list[tuple[str, Any]]:
+        return [("l2", self.l2)]
+
     def fit(
         self,
         mdp: MDP | Sequence[MDP],
@@ -52,32 +64,27 @@ class MaxEntIRL(eqx.Module):
         *,
         occupancy: Any = None,
         held_out: Demonstrations | None = None,
-        callback: Callable[[Iterate], None] | None = None,
+        callback: Callback | None = None,
+        run: RunFolder | str | None = None,
     ) -> TabularFit:
         """Learn `reward`; see `MCEIRL.fit`. `feature_gap` is what the model *believes* it lacks."""
-        began = time.perf_counter()
+        started = time.perf_counter()
         with scope():
-            rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
-            objectives = [_objective(*pair) for pair in zip(rewards, experts, strict=True)]
-            linear = all(reward.is_linear for reward in rewards)
-            return minimised(
-                objectives,
+            rewards, experts = pair_up(mdp, reward, demos, occupancy, self.start)
+            goal = Goal(
+                [_objective(*pair) for pair in zip(rewards, experts, strict=True)],
                 rewards,
                 experts,
-                method="MaxEntIRL",
-                settings=settings_of(self, "l2"),
-                solver=chosen(self.solver, rewards, [expert.mdp for expert in experts]),
                 l2=self.l2,
                 tol=self.tol,
-                convex=linear,
+                convex=all(reward.is_linear for reward in rewards),
                 plan=_path,
                 gap=lambda theta, slope: -slope,
-                held_out=held_out,
-                shown=self.progress,
-                callback=callback,
-                began=began,
                 missing_mass=max(expert.visits(warn=True)[1] for expert in experts),
             )
+            solver = choose_solver(self.solver, rewards, [expert.mdp for expert in experts])
+            watch = Watch(self.progress, callback, as_run_folder(run))
+            return fit_by_minimising(self, goal, solver, watch, held_out=held_out, started=started)
 
 
 def _objective(reward: AbstractReward, expert: Expert) -> PathMatching:
@@ -93,17 +100,17 @@ def _objective(reward: AbstractReward, expert: Expert) -> PathMatching:
 def _observed_transitions(expert: Expert, visits: Any) -> Any:
     """Discounted visits to each transition, aligned: the data's own where there are data, else the dynamics'."""
     dynamics = expert.mdp.dynamics
-    if expert.demos is None:
-        return dynamics.over_next(visits) * dynamics.aligned_probs()
+    if expert.given_occupancy is not None:
+        return dynamics.for_all_next(visits) * dynamics.transitions().probs
     states, actions, after, weight = expert.transitions()
     table = jnp.zeros((expert.mdp.num_states, expert.mdp.num_actions, expert.mdp.num_states))
-    seen = dynamics.align(table.at[states, actions, after].add(weight))
+    seen = expert.mdp.align(table.at[states, actions, after].add(weight))
     # A successor that is listed twice has its share of what was seen in either place; padding has none.
-    probs, of_both = dynamics.aligned_probs(), dynamics.align(jnp.asarray(dynamics.to_dense()))
+    probs, of_both = dynamics.transitions().probs, dynamics.align(jnp.asarray(dynamics.to_dense()))
     seen = jnp.where(probs > 0, seen * probs / jnp.where(of_both > 0, of_both, 1), 0)
     # After a terminated episode, and in the unobserved tail of a truncated one, transitions follow the dynamics.
     rest = visits - _by_action(expert, states, actions, weight)
-    return seen + dynamics.over_next(rest) * dynamics.aligned_probs()
+    return seen + dynamics.for_all_next(rest) * probs
 
 
 def _by_action(expert: Expert, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Any:
@@ -111,6 +118,4 @@ def _by_action(expert: Expert, states: np.ndarray, actions: np.ndarray, weight: 
 
 
 def _path(mdp: MDP, reward: AbstractReward) -> Plan:
-    with scope():
-        plain, by_transition = reward.unfold(mdp)(reward.parameters)
-    return path_plan(mdp, plain.T) if by_transition is None else path_plan(mdp, reward.by_transition(mdp))
+    return plan_of("path", mdp, reward)

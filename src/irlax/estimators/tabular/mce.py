@@ -2,10 +2,9 @@
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,24 +12,32 @@ import numpy as np
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.batch import minimise_many
+from irlax.estimators.tabular.components import CrossValidation
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
-from irlax.estimators.tabular.fit import Extra, TabularFit
-from irlax.estimators.tabular.fitting import matched, matched_one_by_one, minimised, posed, settings_of
-from irlax.estimators.tabular.objectives import AbstractObjective, FeatureMatching, Likelihood
-from irlax.estimators.tabular.solvers import LBFGS, AbstractSolver, Iterate, Known, SolverName, check_solver, chosen
+from irlax.estimators.tabular.fit_by_minimising import Goal, fit_by_minimising, gather
+from irlax.estimators.tabular.objectives import AbstractObjective, FeatureMatching
+from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
+from irlax.estimators.tabular.pairing import pair_up, pair_up_each
+from irlax.estimators.tabular.solvers import LBFGS, AbstractSolver, SolverName, check_solver, choose_solver
+from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.iteration import Callback, Watch
 from irlax.mdp import MDP
 from irlax.planning import Plan, soft_plan
 from irlax.planning.occupancy import visits_of
 from irlax.precision import scope
+from irlax.registry import stored
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
+from irlax.run_folder import RunFolder, as_run_folder
 from irlax.typing import Float
 
 ObjectiveName = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 OBJECTIVES = ("feature-matching", "discounted-likelihood", "likelihood")
 
 
-class MCEIRL(eqx.Module):
+@stored("mce-irl")
+class MCEIRL(AbstractTabularIRL):
     r"""Infer a reward whose soft-optimal policy explains the demonstrations. Primer, section 3.
 
     `objective` names what is optimised, per episode:
@@ -68,6 +75,13 @@ class MCEIRL(eqx.Module):
         if self.low_memory and self.objective != "feature-matching":
             raise ValueError("`low_memory` is for objective='feature-matching'.")
 
+    @property
+    def maximises_likelihood(self) -> bool:
+        return self.objective == "likelihood"
+
+    def settings(self) -> list[tuple[str, Any]]:
+        return [("objective", self.objective), ("l2", self.l2)]
+
     def fit(
         self,
         mdp: MDP | Sequence[MDP],
@@ -76,30 +90,35 @@ class MCEIRL(eqx.Module):
         *,
         occupancy: Any = None,
         held_out: Demonstrations | None = None,
-        callback: Callable[[Iterate], None] | None = None,
+        callback: Callback | None = None,
+        run: RunFolder | str | None = None,
     ) -> TabularFit:
         """Learn `reward`, starting from its current parameters.
 
-        The demonstrator is `Demonstrations`, a policy array or a plan (`demos`), or an occupancy (`occupancy=`; for
-        feature matching its sum over time will do). With lists of MDPs and demonstrators one reward is learned from
-        all of them, each in proportion to its episodes. `held_out` demonstrations are scored, never learned from.
-        `callback` is told of every step.
+        The demonstrator is `Demonstrations`, their `DemoStatistics`, a policy array or a plan (`demos`), or an
+        occupancy (`occupancy=`; for feature matching its sum over time will do). With lists of MDPs and demonstrators
+        one reward is learned from all of them, each in proportion to its episodes. `held_out` demonstrations are
+        scored, never learned from. `callback` receives every iterate, and may return True to stop. `run` is a folder
+        (`RunFolder`) in which every iterate is recorded, and from which a killed fit goes on.
         """
-        began = time.perf_counter()
+        started = time.perf_counter()
         with scope():
-            rewards, experts = matched(mdp, reward, demos, occupancy, self.start)
-        extras = ()
-        estimator = self
+            rewards, experts = pair_up(mdp, reward, demos, occupancy, self.start)
+        chosen = None
         if self.l2 == "cv":
             from irlax.estimators.tabular.cross_validation import chosen_l2
 
-            best, table = chosen_l2(self, rewards, experts)
-            estimator = eqx.tree_at(lambda estimator: estimator.l2, self, best)
-            extras = (Extra("l2 by cross-validation", best), Extra("held-out log likelihood a choice", table))
+            chosen = chosen_l2(self, rewards, experts)
         with scope():
-            solver = chosen(self.solver, rewards, [expert.mdp for expert in experts])
-            return estimator._fitted(
-                rewards, experts, solver, began=began, held_out=held_out, callback=callback, extras=extras
+            solver = choose_solver(self.solver, rewards, [expert.mdp for expert in experts])
+            return fit_by_minimising(
+                self,
+                self._goal(rewards, experts, chosen),
+                solver,
+                Watch(self.progress, callback, as_run_folder(run)),
+                held_out=held_out,
+                started=started,
+                cross_validation=chosen,
             )
 
     def fit_many(
@@ -122,48 +141,35 @@ class MCEIRL(eqx.Module):
         if self.l2 == "cv":
             raise ValueError("`fit_many` takes a number for `l2`; choose it by `cross_validate` first.")
         solver = self.solver if isinstance(self.solver, LBFGS) else LBFGS()
-        began = time.perf_counter()
+        started = time.perf_counter()
         with scope():
-            cases = matched_one_by_one(mdp, reward, demos, occupancy, self.start)
-            problems = [posed(self.objectives(*case)[0], *case, float(self.l2)) for case in cases]
-            found = map(Known, minimise_many(solver, problems, self.tol))
-            return [self._fitted(*case, known, began=began) for case, known in zip(cases, found, strict=True)]
+            goals = [self._goal(*pairs) for pairs in pair_up_each(mdp, reward, demos, occupancy, self.start)]
+            problems = [goal.posed() for goal in goals]
+            found = minimise_many(solver, problems, self.tol)
+            return [
+                gather(self, goal, problem, solution, started=started)
+                for goal, (problem, _), solution in zip(goals, problems, found, strict=True)
+            ]
 
-    def _fitted(
-        self,
-        rewards: tuple[AbstractReward, ...],
-        experts: tuple[Expert, ...],
-        solver: AbstractSolver,
-        *,
-        began: float,
-        held_out: Demonstrations | None = None,
-        callback: Callable[[Iterate], None] | None = None,
-        extras: tuple[Extra, ...] = (),
-    ) -> TabularFit:
+    def _goal(
+        self, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...], chosen: CrossValidation | None = None
+    ) -> Goal:
         objectives, missing = self.objectives(rewards, experts)
         matching = self.objective == "feature-matching"
 
         def gap(theta: Any, slope: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
             return -slope if matching else feature_gap(theta, rewards, experts)
 
-        return minimised(
+        return Goal(
             objectives,
             rewards,
             experts,
-            method="MCEIRL",
-            settings=settings_of(self, "objective", "l2"),
-            solver=solver,
-            l2=float(self.l2),
+            l2=float(self.l2) if chosen is None else chosen.l2,
             tol=self.tol,
             convex=matching and all(reward.is_linear for reward in rewards),
             plan=functools.partial(planned, low_memory=self.low_memory),
             gap=gap if knows_features(rewards, experts) else None,
-            held_out=held_out,
-            shown=self.progress,
-            callback=callback,
-            began=began,
             missing_mass=missing,
-            extras=extras,
         )
 
     def objectives(
@@ -173,16 +179,16 @@ class MCEIRL(eqx.Module):
         objectives: list[AbstractObjective] = []
         missing = 0.0
         for reward, expert in zip(rewards, experts, strict=True):
-            folded = reward.fold(expert.mdp)
             if self.objective == "feature-matching":
                 expert.refuse_choices_after_the_end(reward)
                 visits, unseen = expert.visits(warn=True)
                 missing = max(missing, unseen)
-                objectives.append(FeatureMatching(expert.mdp, folded, jnp.asarray(visits), self.low_memory))
+                objectives.append(
+                    FeatureMatching(expert.mdp, reward.fold(expert.mdp), jnp.asarray(visits), self.low_memory)
+                )
             else:
-                seen = expert.choices(discounted=self.objective == "discounted-likelihood")
-                arrays = (jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights))
-                objectives.append(Likelihood(expert.mdp, folded, *arrays))
+                discounted = self.objective == "discounted-likelihood"
+                objectives.append(ObservedLikelihood.of(expert, reward, discounted=discounted).objective)
         return objectives, missing
 
 

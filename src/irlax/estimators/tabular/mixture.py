@@ -2,8 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,21 +12,25 @@ from scipy.special import softmax
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.status import Status, complain
+from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.cross_validation import CANDIDATES, FOLDS
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Start
-from irlax.estimators.tabular.fit import Certificate, Extra, History
-from irlax.estimators.tabular.fitting import matched, on_host, posed
+from irlax.estimators.tabular.fit_by_minimising import on_host, pose
 from irlax.estimators.tabular.mce import planned
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.estimators.tabular.mixture_model import Mixture, evidence, individuals_of, joint_at, mixture_of, weights_of
 from irlax.estimators.tabular.mixture_verdict import SADDLE, Verdict, verdict
+from irlax.estimators.tabular.pairing import pair_up
 from irlax.estimators.tabular.problem import Evaluation, Problem, largest
-from irlax.estimators.tabular.solvers import Iterate, Newton, Watch
+from irlax.estimators.tabular.solvers import Newton, minimise
+from irlax.estimators.tabular.solvers.solver import minimisation_iterate
+from irlax.iteration import AbstractIteration, Callback, History, Iterate, Session, Watch
 from irlax.mdp import MDP
 from irlax.precision import scope
-from irlax.progress import progress
+from irlax.registry import stored
 from irlax.rewards import AbstractReward
+from irlax.status import Status, warn_unless_success
 from irlax.typing import Float, PRNGKeyArray
 
 #: EM steps from each random start, before the best of them goes on (Biernacki, Celeux and Govaert 2003).
@@ -40,7 +43,8 @@ EM_GAIN = 1e-4
 VISIBLE = 1e-3
 
 
-class MixtureIRL(eqx.Module):
+@stored("mixture-irl")
+class MixtureIRL(AbstractTabularIRL):
     r"""Infer the rewards of several unobserved types of individuals, and how frequent the types are.
 
     Individual i is of type g with probability s_g, keeps its type, and is soft-optimal for its type's reward:
@@ -80,6 +84,13 @@ class MixtureIRL(eqx.Module):
         checks.count("max_steps", self.max_steps)
         checks.one_of("start", self.start, ("auto", "demos", "mdp"))
 
+    @property
+    def maximises_likelihood(self) -> bool:
+        return True
+
+    def settings(self) -> list[tuple[str, Any]]:
+        return [("num_types", self.num_types), ("num_starts", self.num_starts), ("l2", self.l2)]
+
     def fit(
         self,
         mdp: MDP,
@@ -89,19 +100,21 @@ class MixtureIRL(eqx.Module):
         key: PRNGKeyArray,
         individual: Any = None,
         held_out: Demonstrations | None = None,
+        callback: Callback | None = None,
     ) -> MixtureFit:
         """Learn a reward for each type, and the shares of types, from demonstrations.
 
         `individual` labels the individual of each episode, if some have several: their episodes are of one type. A
         weight counts an individual as often, so it is the same for all of its episodes; of an individual of weight 0
         nothing is learned, but its posterior is reported. `key` draws the starts. `held_out` episodes, an individual
-        each, are scored and never learned from; for individuals with several see `MixtureFit.score`.
+        each, are scored and never learned from; for individuals with several see `MixtureFit.score`. `callback`
+        receives every iterate from each start on, and may return True to stop.
         """
-        began = time.perf_counter()
+        started = time.perf_counter()
         if not isinstance(mdp, MDP) or not isinstance(demos, Demonstrations):
             raise TypeError("A mixture is fitted to one MDP and Demonstrations.")
         with scope():
-            (bound,), (expert,) = matched(mdp, reward, demos, None, self.start)
+            (bound,), (expert,) = pair_up(mdp, reward, demos, None, self.start)
             names, person = individuals_of(demos, individual)
             weights = weights_of(demos, person)
             if np.count_nonzero(weights) < self.num_types:
@@ -110,20 +123,17 @@ class MixtureIRL(eqx.Module):
                     f"{np.count_nonzero(weights)}."
                 )
             mixture = mixture_of(bound, expert, person, num_types=self.num_types)
-            one, first = posed([mixture.likelihood], (bound,), (expert,), 0.0)
-            l2, extras = (float(self.l2), ()) if self.l2 != "cv" else self._cross_validated(mixture, one, first, key)
-            mixture, one = _penalised(mixture, one, l2)
-            with progress("MixtureIRL", self.max_steps, shown=self.progress) as bar:
-
-                def tell(iterate: Iterate) -> None:
-                    bar.update(iterate.step, f"loss {iterate.loss:.6g}  gradient {iterate.gradient:.2g}")
-
-                end, watch = self._search(mixture, one, first, key, tell, individuals=float(weights.sum()))
-            theta, _ = watch.problem.flattening.unflatten(jnp.asarray(end.at.x) / watch.problem.scale)
-            joint, scores, hessian = evidence(mixture, watch.problem, end.at)
+            one, first = pose([mixture.likelihood], (bound,), (expert,), 0.0)
+            chosen = self._cross_validated(mixture, one, first, key) if self.l2 == "cv" else None
+            mixture, one = _penalised(mixture, one, float(self.l2) if chosen is None else chosen.l2)
+            problem = mixture.posed(one)
+            with Session(type(self).__name__, limit=self.max_steps, watch=Watch(self.progress, callback)) as session:
+                end, history = self._search(mixture, one, first, key, session, individuals=float(weights.sum()))
+            theta, _ = problem.flattening.unflatten(jnp.asarray(end.at.x) / problem.scale)
+            joint, scores, hessian = evidence(mixture, problem, end.at)
             rewards = tuple(bound.with_parameters(on_host(one.flattening.unflatten(row))) for row in theta)
             fit = MixtureFit(
-                settings=(("num_types", self.num_types), ("num_starts", self.num_starts), ("l2", l2)),
+                estimator=self,
                 rewards=rewards,
                 plans=tuple(planned(expert.mdp, learned) for learned in rewards),
                 shares=mixture.shares(end.at.x),
@@ -133,23 +143,20 @@ class MixtureIRL(eqx.Module):
                 expert=expert,
                 status=end.status,
                 certificate=Certificate(
-                    float(largest(end.at.gradient, np.asarray(watch.problem.scale))),
+                    float(largest(end.at.gradient, np.asarray(problem.scale))),
                     newton_decrement=end.newton_decrement,
                 ),
                 log_likelihood=float(weights @ np.logaddexp.reduce(joint, axis=1)),
-                history=History(
-                    np.array([iterate.loss for iterate in watch.history]),
-                    np.array([iterate.gradient for iterate in watch.history]),
-                ),
-                seconds=time.perf_counter() - began,
+                history=History.of(history),
+                seconds=time.perf_counter() - started,
                 hessian=hessian * weights.sum(),
                 scores=scores,
                 reason=end.reason,
-                extras=extras,
+                cross_validation=chosen,
             )
         if held_out is not None:
             fit = dataclasses.replace(fit, held_out_log_likelihood=fit.held_out(held_out)[0])
-        complain(end.status, end.reason)
+        warn_unless_success(end.status, end.reason)
         return fit
 
     def _search(
@@ -158,48 +165,52 @@ class MixtureIRL(eqx.Module):
         one: Problem,
         x: Float[np.ndarray, " K"],
         key: PRNGKeyArray,
-        tell: Callable[[Iterate], None],
+        session: Session,
         *,
         individuals: float,
-    ) -> tuple[Verdict, Watch]:
-        """The best of several short runs of EM, taken to the top; all of them, if the best has no top."""
-        x = Newton().minimise(one, x, Watch(one, self.tol, ())).at.x
-        problem = mixture.posed(one)
+    ) -> tuple[Verdict, list[Iterate]]:
+        """The best of several short runs of EM, taken to the top, with the way to it; all of them, if it has no top."""
+        x = minimise(Newton(), one, x, self.tol).at.x
         runs = []
         for draw in _scattered(one, x, np.asarray(jr.normal(key, (self.num_starts, self.num_types, len(x))))):
-            watch = Watch(problem, self.tol, (tell,))
             run = np.concatenate([draw.ravel(), np.zeros(self.num_types - 1)])
-            runs.append((_climb(mixture, one, run, watch, min(SHORT_RUN, self.max_steps)), watch))
-        runs.sort(key=lambda run: run[1].history[-1].loss)
+            session.history = []
+            state, _ = session.run(EM(mixture, one, run, self.tol), limit=min(SHORT_RUN, self.max_steps) - 1)
+            runs.append((state.at, session.history))
+        runs.sort(key=lambda run: run[0].loss)
         ends = []
-        for run, watch in runs:
-            ends.append((self._top(mixture, one, run, watch, individuals), watch))
+        for at, history in runs:
+            session.history = history
+            ends.append((self._top(mixture, one, at.x, session, individuals), session.history))
             if ends[0][0].status not in (Status.UNBOUNDED, Status.STALLED):
                 break
         return min(ends, key=lambda end: end[0].at.loss)
 
     def _top(
-        self, mixture: Mixture, one: Problem, x: Float[np.ndarray, " P"], watch: Watch, individuals: float
+        self, mixture: Mixture, one: Problem, x: Float[np.ndarray, " P"], session: Session, individuals: float
     ) -> Verdict:
         """From x to the top, by EM and then by Newton's method, and what there is to be said of it."""
-        x = mixture.by_share(_climb(mixture, one, x, watch, self.max_steps))
+        problem = mixture.posed(one)
+        # What starts where another has stopped records that point again.
+        del session.history[-1:]
+        state, _ = session.run(EM(mixture, one, x, self.tol), limit=self.max_steps - 1)
+        x = mixture.by_share(state.at.x)
         # Of a share that is next to nothing the gradient is, too: from one that can be seen it falls or grows.
         odds = slice(len(x) - self.num_types + 1, None)
         x[odds] = np.maximum(x[odds], np.log(VISIBLE / individuals))
-        # The solver notes where it starts.
-        watch.history.pop()
-        solver, problem = Newton(max_steps=self.max_steps), watch.problem
-        found = solver.minimise(problem, x, watch)
+        del session.history[-1:]
+        solver = Newton(max_steps=self.max_steps)
+        found = minimise(solver, problem, x, self.tol, session)
         below = _off_saddle(problem, found.at) if found.status.success else None
         if below is not None:
-            found = solver.go_on(problem, below, watch)
+            found = minimise(solver, problem, below, self.tol, session)
         found = found._replace(at=problem.evaluate(mixture.by_share(found.at.x)))
-        return verdict(mixture, found, watch, individuals)
+        return verdict(mixture, problem, found, session, tol=self.tol, individuals=individuals)
 
     def _cross_validated(
         self, mixture: Mixture, one: Problem, first: Float[np.ndarray, " K"], key: PRNGKeyArray
-    ) -> tuple[float, tuple[Extra, ...]]:
-        """The l2 with the best held-out log likelihood a choice over five folds of individuals, and that likelihood."""
+    ) -> CrossValidation:
+        """The l2 with the best held-out log likelihood over five folds of individuals."""
         weights = np.asarray(mixture.weights)
         (counted,) = np.nonzero(weights)
         if len(counted) < FOLDS:
@@ -213,20 +224,15 @@ class MixtureIRL(eqx.Module):
             for index, l2 in enumerate(CANDIDATES):
                 penalised, single = _penalised(training, one, l2)
                 if x is None:
-                    end, _ = self._search(penalised, single, first, key, _quiet, individuals=len(counted))
+                    end, _ = self._search(penalised, single, first, key, Session(""), individuals=len(counted))
                 else:
-                    end = self._top(penalised, single, x, Watch(penalised.posed(single), self.tol, ()), len(counted))
+                    end = self._top(penalised, single, x, Session(""), len(counted))
                 x = end.at.x
                 joint = np.asarray(joint_at(mixture, penalised.posed(single), jnp.asarray(x)))
                 scores[index] += (weights * (fold == k)) @ np.logaddexp.reduce(joint, axis=1)
         best = int(np.argmax(scores))
         each = scores[best] / np.asarray(mixture.likelihood.weights).sum()
-        facts = (("l2 by cross-validation", CANDIDATES[best]), ("held-out log likelihood a choice", float(each)))
-        return CANDIDATES[best], tuple(Extra(*fact) for fact in facts)
-
-
-def _quiet(iterate: Iterate) -> None:
-    """Tell nobody."""
+        return CrossValidation(CANDIDATES[best], float(each))
 
 
 def _penalised(mixture: Mixture, one: Problem, l2: float) -> tuple[Mixture, Problem]:
@@ -248,23 +254,35 @@ def _off_saddle(problem: Problem, at: Evaluation) -> Evaluation | None:
     return lowest if lowest.loss < at.loss else None
 
 
-def _climb(
-    mixture: Mixture, one: Problem, x: Float[np.ndarray, " P"], watch: Watch, limit: int
-) -> Float[np.ndarray, " P"]:
-    """EM from x until a step gains little, or the watch has seen `limit` steps."""
-    if not watch.history:
-        _note(watch, x)
-    gain = np.inf
-    while len(watch.history) < limit and gain >= EM_GAIN:
-        x = _em_step(mixture, one, x, watch.tol)
-        _note(watch, x)
-        gain = watch.history[-2].loss - watch.history[-1].loss
-    return x
+class EMState(NamedTuple):
+    """Where expectation and maximisation is, and what the last step gained of log likelihood an individual."""
+
+    at: Evaluation
+    gain: float
 
 
-def _note(watch: Watch, x: Float[np.ndarray, " P"]) -> None:
-    at = watch.problem.evaluate(x)
-    watch.saw(x, at.loss, at.gradient)
+class EM(AbstractIteration[EMState]):
+    """Expectation and maximisation, until a step gains little."""
+
+    mixture: Mixture
+    one: Problem
+    start: Float[np.ndarray, " P"]
+    tol: float
+
+    def init(self) -> EMState:
+        return EMState(self.mixture.posed(self.one).evaluate(self.start), np.inf)
+
+    def step(self, state: EMState) -> EMState:
+        x = _em_step(self.mixture, self.one, state.at.x, self.tol)
+        at = self.mixture.posed(self.one).evaluate(x)
+        return EMState(at, state.at.loss - at.loss)
+
+    def status(self, state: EMState) -> Status | None:
+        # Newton's method goes on from here; this is the end of its own part.
+        return Status.STEPS_TAKEN if state.gain < EM_GAIN else None
+
+    def iterates(self, state: EMState) -> list[Iterate]:
+        return [minimisation_iterate(self.mixture.posed(self.one), state.at)]
 
 
 def _scattered(
@@ -292,7 +310,7 @@ def _em_step(mixture: Mixture, one: Problem, x: Float[np.ndarray, " P"], tol: fl
             (jnp.asarray(mixture.grid(posterior[:, g]) / share), one.l2 / share),
         )
         mine = x[g * size : (g + 1) * size]
-        after.append(Newton(max_steps=M_STEPS).minimise(weighted, mine, Watch(weighted, tol / 10, ())).at.x)
+        after.append(minimise(Newton(max_steps=M_STEPS), weighted, mine, tol / 10).at.x)
     # A type that nobody is of keeps a share that can be seen: log 0 would be for ever.
     log_shares = np.log(np.maximum(shares, 1e-12))
     return np.concatenate([*after, log_shares[1:] - log_shares[0]])

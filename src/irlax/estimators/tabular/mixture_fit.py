@@ -1,30 +1,39 @@
 """The result of fitting a mixture of unobserved types."""
 
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from irlax.analysis.standard_errors import Kind, covariance, rank
 from irlax.demos import Demonstrations
 from irlax.demos.likelihood import log_policy_of_choices
-from irlax.estimators.status import Status
+from irlax.estimators.fit import Fit, ending
+from irlax.estimators.tabular.components import Certificate, CrossValidation
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.fit import Certificate, Extra, History
 from irlax.estimators.tabular.mixture_model import individuals_of, weights_of
+from irlax.estimators.tabular.tabular_fit import plan_of
+from irlax.iteration import History
+from irlax.mdp import MDP
 from irlax.planning import Plan
 from irlax.precision import scope
+from irlax.records import plain
+from irlax.registry import check_fields, stored
+from irlax.report.html import Page
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
+from irlax.status import Status
 from irlax.tables import Summary, Table, pairs
 from irlax.typing import Float, Int, Shaped
 
 
-class MixtureFit(eqx.Module):
+@stored("mixture-fit")
+class MixtureFit(Fit):
     """Rewards of G unobserved types, the most frequent first, and what the data say of each individual's type."""
 
-    settings: tuple[tuple[str, Any], ...] = eqx.field(static=True)
+    estimator: AbstractTabularIRL = eqx.field(static=True)
     rewards: tuple[AbstractReward, ...]
     plans: tuple[Plan, ...]
     shares: Float[np.ndarray, " G"]
@@ -48,7 +57,7 @@ class MixtureFit(eqx.Module):
     #: What is wrong and what to do, where the status is not a success.
     reason: str = eqx.field(static=True, default="")
     held_out_log_likelihood: float | None = None
-    extras: tuple[Extra, ...] = ()
+    cross_validation: CrossValidation | None = None
 
     @property
     def parameters(self) -> Float[np.ndarray, "G K"]:
@@ -61,14 +70,25 @@ class MixtureFit(eqx.Module):
         return self.posterior.argmax(axis=1)
 
     @property
-    def converged(self) -> bool:
-        """Whether the fit ended in success."""
-        return self.status.success
+    def policies(self) -> Float[np.ndarray, "G *T R A"]:
+        """The policy of each type."""
+        return np.stack([np.asarray(plan.policy) for plan in self.plans])
 
     @property
-    def iterations(self) -> int:
-        """Steps from the best start on."""
-        return max(len(self.history.loss) - 1, 0)
+    def mdp(self) -> MDP:
+        """The MDP of the fit, with the start distribution that was used."""
+        return self.expert.mdp
+
+    @property
+    def l2(self) -> float:
+        """The weight of the penalty ½·l2·‖θ‖² of each type."""
+        given = getattr(self.estimator, "l2", 0.0)
+        return float(given) if self.cross_validation is None else self.cross_validation.l2
+
+    @property
+    def settings(self) -> tuple[tuple[str, Any], ...]:
+        """What the summary says of the estimator; a penalty that was chosen by cross-validation as it was chosen."""
+        return tuple((name, self.l2 if name == "l2" else value) for name, value in self.estimator.settings())
 
     @property
     def num_types(self) -> int:
@@ -86,6 +106,11 @@ class MixtureFit(eqx.Module):
         demos = self.expert.demos
         assert demos is not None
         return _whole(demos.weights @ demos.lengths)
+
+    @property
+    def certainty(self) -> float:
+        """The mean posterior probability of the likeliest type."""
+        return float(np.average(self.posterior.max(axis=1), weights=self.weights))
 
     @property
     def bic(self) -> float:
@@ -129,7 +154,7 @@ class MixtureFit(eqx.Module):
             raise ValueError(f"The fit {self.status.value}, so it has no standard errors.")
         size = self.parameters.size
         penalty = np.zeros(len(self.hessian))
-        penalty[:size] = float(dict(self.settings)["l2"]) * self.weights.sum()
+        penalty[:size] = self.l2 * self.weights.sum()
         # A weight counts an individual as often, so its score enters Σ w s sᵀ that often, not w² times.
         inner = covariance(kind, self.hessian, np.sqrt(self.weights)[:, None] * self.scores, penalty)
         jacobian = np.zeros((size + self.num_types, len(inner)))
@@ -180,21 +205,83 @@ class MixtureFit(eqx.Module):
             facts.append(("log likelihood, held out", _decimals(self.held_out_log_likelihood)))
         if self.converged:
             facts.append(("BIC", _decimals(self.bic)))
-        certainty = np.average(self.posterior.max(axis=1), weights=self.weights)
         facts += [
-            ("mean posterior of the likeliest type", float(certainty)),
-            *((extra.name, extra.value) for extra in self.extras),
+            ("mean posterior of the likeliest type", self.certainty),
+            *([] if self.cross_validation is None else self.cross_validation.facts()),
             ("largest gradient", self.certificate.gradient),
             ("steps", self.iterations),
             ("seconds", round(self.seconds, 3)),
         ]
         return pairs("MixtureIRL: fit", facts, [self.reason] if self.reason else [])
 
-    def save(self, path: str | Path) -> Path:
-        """Write the fit as a folder that `irlax.load` reads; nothing in it can run code."""
-        from irlax.estimators.tabular.mixture_storage import save_mixture
+    def describe(self) -> dict[str, Any]:
+        names = self.rewards[0].parameter_names()
+        errors = self.standard_errors() if self.converged else [[None] * len(names)] * self.num_types
+        share_errors = self.share_errors() if self.converged else [None] * self.num_types
+        types = [
+            {
+                "share": plain(self.shares[g]),
+                "share_error": plain(share_errors[g]),
+                "parameters": [
+                    {"name": name, "estimate": plain(self.parameters[g, k]), "standard_error": plain(errors[g][k])}
+                    for k, name in enumerate(names)
+                ],
+            }
+            for g in range(self.num_types)
+        ]
+        chosen = self.cross_validation
+        return {
+            **ending(self),
+            "settings": {name: plain(value) for name, value in self.settings},
+            "reward": type(self.rewards[0]).__name__,
+            "types": types,
+            "num_states": self.mdp.num_states,
+            "num_actions": self.mdp.num_actions,
+            "discount": float(self.mdp.discount),
+            "horizon": self.mdp.horizon,
+            "reason": self.reason,
+            "individuals": plain(self.num_individuals),
+            "choices": plain(self.num_choices),
+            "log_likelihood": plain(self.log_likelihood),
+            "held_out_log_likelihood": plain(self.held_out_log_likelihood),
+            "bic": plain(self.bic) if self.converged else None,
+            "certainty": plain(self.certainty),
+            "cross_validation": None
+            if chosen is None
+            else {name: plain(value) for name, value in vars(chosen).items()},
+            "certificate": {name: plain(value) for name, value in vars(self.certificate).items()},
+            "steps": self.iterations,
+            "seconds": plain(self.seconds),
+        }
 
-        return save_mixture(self, path)
+    def page(self) -> Page:
+        from irlax.estimators.tabular.mixture_page import mixture_page
+
+        return mixture_page(self)
+
+    def plot(self) -> Any:
+        """The parameters of all types with their intervals, as a matplotlib figure."""
+        from irlax.estimators.tabular.mixture_page import types_figure
+
+        return types_figure(self)
+
+    def stored_fields(self) -> dict[str, Any]:
+        """All fields but the plans, which follow from the rewards."""
+        for reward in self.rewards:
+            if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(reward.parameters)):
+                raise ValueError("The parameters of a reward must be finite to be saved.")
+        return {name: value for name, value in vars(self).items() if name != "plans"}
+
+    @classmethod
+    def from_stored_fields(cls, fields: dict[str, Any]) -> "MixtureFit":
+        """The fit, with its plans made again."""
+        check_fields(cls, "mixture-fit", fields | {"plans": ()})
+        mdp, rewards = fields["expert"].mdp, fields["rewards"]
+        if not rewards or len(rewards) != len(fields["shares"]):
+            raise ValueError(f"There are {len(rewards)} rewards for {len(fields['shares'])} types.")
+        bound = tuple(reward.bind(mdp) for reward in rewards)
+        plans = tuple(plan_of("soft", mdp, reward) for reward in bound)
+        return cls(**fields | {"rewards": bound, "plans": plans})
 
 
 def _whole(total: Any) -> int | float:

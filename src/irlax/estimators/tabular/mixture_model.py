@@ -1,5 +1,6 @@
 """The likelihood of a mixture of types, and whose choices are whose."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +13,8 @@ from scipy.special import log_softmax
 from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
+from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, WarmStart
+from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.problem import Evaluation, Flattening, Problem
 from irlax.rewards import AbstractReward
 from irlax.typing import Array, Float, Int
@@ -32,7 +34,7 @@ class Mixture(AbstractObjective):
     l2: Float[Array, ""]
     num_types: int = eqx.field(static=True)
 
-    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+    def __call__(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, ""], WarmStart]:
         penalty = 0.5 * self.l2 * (parameters[0] ** 2).sum()
         return penalty - self.weights @ logsumexp(self.joint(parameters), axis=1), None
 
@@ -102,16 +104,14 @@ def weights_of(demos: Demonstrations, person: Int[np.ndarray, " N"]) -> Float[np
 
 def mixture_of(reward: AbstractReward, expert: Expert, person: Int[np.ndarray, " N"], *, num_types: int) -> Mixture:
     """The mixture's objective; `person` is the individual of each episode."""
-    demos, seen = expert.demos, expert.choices(discounted=False)
-    assert demos is not None and seen.places is not None
-    period, column = seen.places
-    code = person[demos.episode] * seen.weights.size + period * seen.weights.shape[1] + column
-    distinct, count = np.unique(code, return_counts=True)
-    who, cell = np.divmod(distinct, seen.weights.size)
+    demos, likelihood = expert.demos, ObservedLikelihood.of(expert, reward)
+    assert demos is not None
+    size = math.prod(likelihood.shape)
+    distinct, count = np.unique(person[demos.episode] * size + likelihood.cells(), return_counts=True)
+    who, cell = np.divmod(distinct, size)
     weights = weights_of(demos, person)
-    arrays = (jnp.asarray(array) for array in (seen.states, seen.actions, seen.weights))
     return Mixture(
-        Likelihood(expert.mdp, reward.fold(expert.mdp), *arrays),
+        likelihood.objective,
         Flattening.of(reward.parameters),
         jnp.asarray(who, jnp.int32),
         jnp.asarray(cell, jnp.int32),

@@ -8,12 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from irlax.estimators.status import Status
 from irlax.estimators.tabular.expert import grouped
 from irlax.estimators.tabular.mixture_model import Mixture, joint_at
 from irlax.estimators.tabular.objectives import Likelihood
+from irlax.estimators.tabular.observed_likelihood import likelihood_of
 from irlax.estimators.tabular.problem import Evaluation, Flattening, Problem, largest
-from irlax.estimators.tabular.solvers import Minimum, Watch
+from irlax.estimators.tabular.solvers import Solution
+from irlax.estimators.tabular.solvers.solver import minimisation_iterate
+from irlax.iteration import Session
+from irlax.status import Status
 from irlax.typing import Array, Bool, Float
 
 #: A type whose share could go to another type for less than this of log likelihood, in all, is one too many. For a type
@@ -46,18 +49,20 @@ class Verdict(NamedTuple):
     newton_decrement: float | None
 
 
-def verdict(mixture: Mixture, found: Minimum, watch: Watch, individuals: float) -> Verdict:
-    """Judge a point with a small gradient by Newton steps beyond it; `individuals` is the sum of their weights.
+def verdict(
+    mixture: Mixture, problem: Problem, found: Solution, session: Session, *, tol: float, individuals: float
+) -> Verdict:
+    """Assess a point with a small gradient by Newton steps beyond it; `individuals` is the sum of their weights.
 
-    Nothing depends on how the point was reached: all that lead to one maximum, or to one infinity, are judged alike.
+    Nothing depends on how the point was reached: all that lead to one maximum, or to one infinity, are assessed alike.
     """
-    if found.status is Status.MAX_STEPS or not np.isfinite(found.at.loss):
+    if found.status in (Status.MAX_STEPS, Status.INTERRUPTED) or not np.isfinite(found.at.loss):
         return Verdict(found.at, found.status, "Raise `max_steps`.", None)
-    acts = _acting(mixture, watch.problem, found.at.x, individuals)
-    at, here, changes = _further(acts, mixture, found.at, watch)
-    spare = _spare(mixture, watch.problem, at.x, individuals)
+    acts = _acting(mixture, problem, found.at.x, individuals)
+    at, here, changes = _further(acts, mixture, problem, found.at, session)
+    spare = _spare(mixture, problem, at.x, individuals)
     sizes = [change.max() for change in changes]
-    flat = _changes(acts, mixture, watch.problem, at.x, at.x + PROBE * here.unseen)
+    flat = _changes(acts, mixture, problem, at.x, at.x + PROBE * here.unseen)
     status, reason = Status.UNBOUNDED, ""
     if spare is not None:
         reason = _one_too_many(mixture, at.x, spare, individuals)
@@ -69,7 +74,7 @@ def verdict(mixture: Mixture, found: Minimum, watch: Watch, individuals: float) 
         status, reason = Status.STALLED, "It is at a saddle point of the likelihood: raise `num_starts`."
     elif flat.max() > UNMOVED:
         reason = _consistent(int(flat.argmax()))
-    elif largest(at.gradient, np.asarray(watch.problem.scale)) <= watch.tol:
+    elif largest(at.gradient, np.asarray(problem.scale)) <= tol:
         status = Status.CONVERGED
     else:
         status, reason = found.status, "" if found.status.success else "Raise `num_starts`, or pass `l2=`."
@@ -109,18 +114,17 @@ def _curvature(problem: Problem, at: Evaluation) -> Curvature:
 
 
 def _further(
-    acts: "Acting", mixture: Mixture, at: Evaluation, watch: Watch
+    acts: "Acting", mixture: Mixture, problem: Problem, at: Evaluation, session: Session
 ) -> tuple[Evaluation, Curvature, list[Float[np.ndarray, " G"]]]:
     """Newton's method until it settles, or for some steps; the curvature at the end, and what each step changed."""
-    problem = watch.problem
     here = _curvature(problem, at)
     changes = [_changes(acts, mixture, problem, at.x, at.x + here.step)]
     while changes[-1].max() > SETTLED and len(changes) <= FURTHER:
-        new = problem.evaluate(at.x + here.step, at.memories)
+        new = problem.evaluate(at.x + here.step, at.warm_starts)
         if not new.loss <= at.loss + 1e-13 * abs(at.loss):
             break
         at = new
-        watch.saw(at.x, at.loss, at.gradient)
+        session.record([minimisation_iterate(problem, at)])
         here = _curvature(problem, at)
         changes.append(_changes(acts, mixture, problem, at.x, at.x + here.step))
     return at, here, changes
@@ -150,7 +154,7 @@ class Acting(NamedTuple):
 
 def _acting(mixture: Mixture, problem: Problem, x: Float[np.ndarray, " P"], individuals: float) -> Acting:
     seen, mdp = mixture.likelihood, mixture.likelihood.mdp
-    owner = np.asarray(mdp.dynamics.spread(np.arange(mdp.num_states)))
+    owner = mdp.state_of_row
     posterior = softmax(np.asarray(joint_at(mixture, problem, jnp.asarray(x))), axis=1)
     shape = (mixture.num_types, seen.states.shape[0], mdp.num_states)
     visits = np.zeros(shape)
@@ -160,9 +164,8 @@ def _acting(mixture: Mixture, problem: Problem, x: Float[np.ndarray, " P"], indi
     time, rows = np.nonzero((visits.sum(axis=0) > 0)[:, owner])
     place, column = np.nonzero(np.asarray(mdp.available)[rows])
     cells = grouped(mdp, time[place], rows[place], column, np.ones(len(place)))
-    arrays = (jnp.asarray(array) for array in (cells.states, cells.actions, cells.weights))
     types = visits[:, np.arange(shape[1])[:, None], owner[cells.states]] >= OFTEN
-    return Acting(Likelihood(mdp, seen.folded, *arrays), types & (cells.weights > 0))
+    return Acting(likelihood_of(mdp, seen.folded, cells), types & (cells.weights > 0))
 
 
 def _changes(

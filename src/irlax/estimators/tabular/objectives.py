@@ -32,21 +32,21 @@ from irlax.typing import Array, Float, Int
 #: again: up to a fifth of the time, for 8 MiB. More of them would cost more to write than to compute again.
 FEW = 2**20
 #: What an evaluation leaves for the next one near it: the values of an endless problem, or nothing.
-Memory = Float[Array, " S"] | None
+WarmStart = Float[Array, " S"] | None
 
 
 class AbstractObjective(StaysOnDevice):
     """Parameters ↦ loss of an episode."""
 
     @abc.abstractmethod
-    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
-        """The loss, whose gradient is what the demonstrator lacks or has too much of; and what to remember.
+    def __call__(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, ""], WarmStart]:
+        """The loss, whose gradient is what the demonstrator lacks or has too much of; and the next warm start.
 
-        `memory` is where the search for the fixed point starts. It changes the work, not the result.
+        `warm_start` is where the search for the fixed point starts. It changes the work, not the result.
         """
 
-    def first_memory(self) -> Memory:
-        """The memory of one who has seen nothing."""
+    def initial_warm_start(self) -> WarmStart:
+        """The warm start of the first evaluation."""
         return None
 
     @property
@@ -60,7 +60,7 @@ class AbstractPlanned(AbstractObjective):
 
     mdp: eqx.AbstractVar[MDP]
 
-    def first_memory(self) -> Memory:
+    def initial_warm_start(self) -> WarmStart:
         return None if self.mdp.horizon is not None else jnp.zeros(self.mdp.num_states, self.mdp.initial.dtype)
 
     @property
@@ -82,12 +82,12 @@ class FeatureMatching(AbstractPlanned):
         values = super().num_values
         return values * self.mdp.num_actions if not self.low_memory and _keeps_policies(self.mdp) else values
 
-    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+    def __call__(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, ""], WarmStart]:
         reward = self.mdp.as_narrow(self.folded(parameters))
         if self.folded.by_state:
             reward = reward[:1]
-        value, memory = start_value(self.low_memory, self.mdp, reward, memory)
-        return value - (self.visits * reward).sum(), memory
+        value, warm_start = start_value(self.low_memory, self.mdp, reward, warm_start)
+        return value - (self.visits * reward).sum(), warm_start
 
 
 class Likelihood(AbstractPlanned):
@@ -99,15 +99,15 @@ class Likelihood(AbstractPlanned):
     actions: Int[Array, "T M"]
     weights: Float[Array, "T M"]
 
-    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
-        log_policy, memory = self.log_policy(parameters, memory)
-        return -(self.weights * log_policy).sum(), memory
+    def __call__(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, ""], WarmStart]:
+        log_policy, warm_start = self.log_policy(parameters, warm_start)
+        return -(self.weights * log_policy).sum(), warm_start
 
-    def log_policy(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, "T M"], Memory]:
-        """log π of each observed choice, and what to remember."""
+    def log_policy(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, "T M"], WarmStart]:
+        """log π of each observed choice, and the warm start of the next evaluation."""
         backup = SoftBackup(self.mdp, self.mdp.as_narrow(self.folded(parameters)))
         if self.mdp.horizon is None:
-            value = fixed_point(backup, TOLERANCE, "auto", start=memory).value
+            value = fixed_point(backup, TOLERANCE, "auto", start=warm_start).value
             chosen = backup.log_policy(backup.q(value))[self.actions, self.states]
             return chosen, jax.lax.stop_gradient(value)
 
@@ -118,7 +118,7 @@ class Likelihood(AbstractPlanned):
             states, actions = observed
             return backup.value(q), backup.log_policy(q)[actions, states]
 
-        return jax.lax.scan(step, backup.nothing, (self.states, self.actions), reverse=True)[1], None
+        return jax.lax.scan(step, backup.final_value, (self.states, self.actions), reverse=True)[1], None
 
 
 class PathMatching(AbstractPlanned):
@@ -134,56 +134,56 @@ class PathMatching(AbstractPlanned):
     #: Observed transitions, aligned with the dynamics; None when the reward does not depend on s'.
     transitions: Float[Array, "..."] | None
 
-    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+    def __call__(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, ""], WarmStart]:
         reward, by_transition = jax.tree.map(self.mdp.as_narrow, self.unfolded(parameters))
         earned = (self.visits * reward).sum()
         if by_transition is None:
-            value, memory = path_start_value(self.mdp, reward, memory)
-            return value - earned, memory
+            value, warm_start = path_start_value(self.mdp, reward, warm_start)
+            return value - earned, warm_start
         assert self.transitions is not None
         earned += (self.transitions * by_transition).sum()
-        value, memory = path_transition_value(self.mdp, reward, by_transition, memory)
-        return value - earned, memory
+        value, warm_start = path_transition_value(self.mdp, reward, by_transition, warm_start)
+        return value - earned, warm_start
 
 
-def _planned(backup: AbstractBackup, memory: Memory, *, low_memory: bool = False) -> Plan:
-    return plan_with(backup, TOLERANCE, "auto", low_memory=low_memory, start=memory)
+def _planned(backup: AbstractBackup, warm_start: WarmStart, *, low_memory: bool = False) -> Plan:
+    return plan_with(backup, TOLERANCE, "auto", low_memory=low_memory, start=warm_start)
 
 
-def _at_the_start(plan: Plan) -> tuple[Float[Array, ""], Memory]:
+def _at_the_start(plan: Plan) -> tuple[Float[Array, ""], WarmStart]:
     expected = jnp.asarray(plan.mdp.initial) @ plan.first_value
     return expected, (plan.first_value if plan.mdp.horizon is None else None)
 
 
-def _unchanged(memory: Memory) -> Memory:
-    """The derivative of what is remembered: it matters to nobody."""
-    return None if memory is None else jnp.zeros_like(memory)
+def _unchanged(warm_start: WarmStart) -> WarmStart:
+    """The derivative of a warm start, which nothing depends on."""
+    return None if warm_start is None else jnp.zeros_like(warm_start)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def start_value(
-    low_memory: bool, mdp: MDP, reward: Float[Array, "A1 R"], memory: Memory
-) -> tuple[Float[Array, ""], Memory]:
+    low_memory: bool, mdp: MDP, reward: Float[Array, "A1 R"], warm_start: WarmStart
+) -> tuple[Float[Array, ""], WarmStart]:
     r"""$\mathbb{E}_{s_0} V_0(s_0)$ of the soft plan. Its derivative in the reward is the occupancy.
 
     That derivative is built in: one forward pass, nothing stored but the values. (The MDP is held fixed.) With one row
     of rewards, for all actions, visits to states are counted, and not what was done there.
     """
-    return _at_the_start(_planned(SoftBackup(mdp, reward), memory, low_memory=low_memory))
+    return _at_the_start(_planned(SoftBackup(mdp, reward), warm_start, low_memory=low_memory))
 
 
 @start_value.defjvp
 def _(low_memory, primals, tangents):
-    (mdp, reward, memory), (_, reward_dot, _) = primals, tangents
+    (mdp, reward, warm_start), (_, reward_dot, _) = primals, tangents
     backup = SoftBackup(mdp, reward)
     if not low_memory and _keeps_policies(mdp):
         first_value, plan = policies_backward(backup)
         value = jnp.asarray(mdp.initial) @ first_value
     else:
-        plan = _planned(backup, memory, low_memory=low_memory)
-        value, memory = _at_the_start(plan)
+        plan = _planned(backup, warm_start, low_memory=low_memory)
+        value, warm_start = _at_the_start(plan)
     visits = row_visits_of(mdp, plan) if len(reward) == 1 else visits_of(mdp, plan)
-    return (value, memory), ((visits * reward_dot).sum(), _unchanged(memory))
+    return (value, warm_start), ((visits * reward_dot).sum(), _unchanged(warm_start))
 
 
 def _keeps_policies(mdp: MDP) -> bool:
@@ -191,32 +191,34 @@ def _keeps_policies(mdp: MDP) -> bool:
 
 
 @jax.custom_jvp
-def path_start_value(mdp: MDP, reward: Float[Array, "A R"], memory: Memory) -> tuple[Float[Array, ""], Memory]:
+def path_start_value(
+    mdp: MDP, reward: Float[Array, "A R"], warm_start: WarmStart
+) -> tuple[Float[Array, ""], WarmStart]:
     """As `start_value`, under the path model; its derivative is the believed occupancy."""
-    return _at_the_start(_planned(PathBackup(mdp, reward), memory))
+    return _at_the_start(_planned(PathBackup(mdp, reward), warm_start))
 
 
 @path_start_value.defjvp
 def _(primals, tangents):
-    (mdp, reward, memory), (_, reward_dot, _) = primals, tangents
-    plan = _planned(PathBackup(mdp, reward), memory)
-    value, memory = _at_the_start(plan)
-    return (value, memory), ((believed_visits(mdp, plan) * reward_dot).sum(), _unchanged(memory))
+    (mdp, reward, warm_start), (_, reward_dot, _) = primals, tangents
+    plan = _planned(PathBackup(mdp, reward), warm_start)
+    value, warm_start = _at_the_start(plan)
+    return (value, warm_start), ((believed_visits(mdp, plan) * reward_dot).sum(), _unchanged(warm_start))
 
 
 @jax.custom_jvp
 def path_transition_value(
-    mdp: MDP, reward: Float[Array, "A R"], by_transition: Float[Array, "..."], memory: Memory
-) -> tuple[Float[Array, ""], Memory]:
+    mdp: MDP, reward: Float[Array, "A R"], by_transition: Float[Array, "..."], warm_start: WarmStart
+) -> tuple[Float[Array, ""], WarmStart]:
     """As `path_start_value`, with a reward that depends on s' as well."""
-    return _at_the_start(_planned(PathBackup(mdp, reward, by_transition), memory))
+    return _at_the_start(_planned(PathBackup(mdp, reward, by_transition), warm_start))
 
 
 @path_transition_value.defjvp
 def _(primals, tangents):
-    (mdp, reward, by_transition, memory), (_, reward_dot, by_transition_dot, _) = primals, tangents
-    plan = _planned(PathBackup(mdp, reward, by_transition), memory)
+    (mdp, reward, by_transition, warm_start), (_, reward_dot, by_transition_dot, _) = primals, tangents
+    plan = _planned(PathBackup(mdp, reward, by_transition), warm_start)
     change = (believed_visits(mdp, plan) * reward_dot).sum()
     change += (believed_transitions(mdp, plan) * by_transition_dot).sum()
-    value, memory = _at_the_start(plan)
-    return (value, memory), (change, _unchanged(memory))
+    value, warm_start = _at_the_start(plan)
+    return (value, warm_start), (change, _unchanged(warm_start))

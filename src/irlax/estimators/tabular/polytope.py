@@ -24,7 +24,6 @@ from scipy.optimize import linprog
 from irlax.estimators.tabular.objectives import FeatureMatching, Likelihood, PathMatching
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
-from irlax.mdp.ragged import Ragged
 from irlax.rewards.linear import FoldedLinear, PlainUnfolded
 from irlax.rewards.reward import AbstractUnfolded
 from irlax.rewards.tabular import FoldedTable
@@ -61,8 +60,7 @@ class Options(NamedTuple):
     def of(cls, mdp: MDP, *, path: bool) -> "Options":
         """The options of an MDP: none where an undiscounted problem has ended."""
         with jax.ensure_compile_time_eval():
-            owner = np.asarray(mdp.dynamics.spread(np.arange(mdp.num_states)))
-            per_state = np.asarray(mdp.dynamics.added(np.asarray(mdp.available).sum(axis=1)))
+            owner, per_state = mdp.state_of_row, mdp.num_available
         rows, columns = np.nonzero(np.asarray(mdp.available))
         goes_on = np.ones(len(rows), bool) if mdp.terminal is None else ~np.asarray(mdp.terminal)[owner[rows]]
         rows, columns = rows[goes_on], columns[goes_on]
@@ -78,11 +76,10 @@ class Options(NamedTuple):
 
 def _moves(mdp: MDP) -> Sparse:
     """P(s'|s,a) with a row for each cell of a table over states and actions."""
-    dynamics = mdp.dynamics.rows if isinstance(mdp.dynamics, Ragged) else mdp.dynamics
     num_rows, width = mdp.table_shape
-    by_column = sp.csr_array(sp.vstack(dynamics.to_scipy(), format="csr"))
+    by_column = sp.csr_array(sp.vstack(mdp.dynamics.to_scipy(), format="csr"))
     order = np.arange(num_rows * width).reshape(width, num_rows).T.ravel()
-    moves = sp.csr_array(by_column[order])[:, : mdp.num_states]
+    moves = sp.csr_array(by_column[order])
     moves.eliminate_zeros()
     return moves
 
@@ -107,7 +104,7 @@ def num_cells(mdp: MDP, *, path: bool) -> int:
     """How many cells `flows` can have at most."""
     per_option = 1
     if path:
-        stored = math.prod(jax.eval_shape(mdp.dynamics.aligned_probs).shape)
+        stored = math.prod(mdp.dynamics.aligned_shape)
         per_option = max(1, stored // math.prod(mdp.table_shape))
     return int(np.asarray(mdp.available).sum()) * per_option * (mdp.horizon or 1)
 
@@ -251,7 +248,7 @@ class Features(NamedTuple):
         unfolded = objective.unfolded
         if isinstance(unfolded, PlainUnfolded):
             return cls(jacobian(unfolded.folded, flattening, num), None)
-        shape = jax.eval_shape(objective.mdp.dynamics.aligned_probs).shape
+        shape = objective.mdp.dynamics.aligned_shape
         return cls(jacobian(Part(unfolded, None), flattening, num), jacobian(Part(unfolded, shape), flattening, num))
 
     def of_options(self, mdp: MDP, options: Options) -> Sparse:
@@ -262,7 +259,7 @@ class Features(NamedTuple):
         # The table of all (s, a, s'), aligned, holds the place of each.
         num = mdp.num_states
         places = np.arange(1.0, num**2 * mdp.num_actions + 1).reshape(num, mdp.num_actions, num)
-        aligned = np.asarray(mdp.dynamics.align(jnp.asarray(places))).ravel()
+        aligned = np.asarray(mdp.align(jnp.asarray(places))).ravel()
         order = np.argsort(aligned, kind="stable")
         at = order[np.searchsorted(aligned[order], options.cell * num + np.asarray(options.after) + 1.0)]
         return sp.csr_array(plain + self.ahead[at])

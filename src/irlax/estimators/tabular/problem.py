@@ -11,18 +11,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
-from irlax.estimators.tabular.objectives import AbstractObjective, Memory
+from irlax.estimators.tabular.objectives import AbstractObjective, WarmStart
 from irlax.typing import Array, Float
 
-Memories = tuple[Memory, ...]
+WarmStarts = tuple[WarmStart, ...]
 
 #: States times horizon up to which a few dozen gradients at once cost little more than one.
 SMALL_PROBLEM = 50_000
 
 
 class Flattening(eqx.Module):
-    """A tree of parameters as one vector, and back."""
+    """A tree of parameters as one vector, and back.
+
+    It compares by structure. The function that `ravel_pytree` returns compares by identity, and would have every fit
+    compiled anew.
+    """
 
     treedef: Any = eqx.field(static=True)
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
@@ -35,10 +40,8 @@ class Flattening(eqx.Module):
 
     def unflatten(self, vector: Float[Array, " K"]) -> Any:
         """The tree of a vector."""
-        sizes = [int(np.prod(shape)) for shape in self.shapes]
-        parts = jnp.split(vector, np.cumsum(sizes)[:-1])
-        leaves = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        return jax.tree.unflatten(self.treedef, leaves)
+        like = [np.zeros(shape, vector.dtype) for shape in self.shapes]
+        return ravel_pytree(jax.tree.unflatten(self.treedef, like))[1](jnp.asarray(vector))
 
 
 class Problem(eqx.Module):
@@ -56,34 +59,35 @@ class Problem(eqx.Module):
         held = jax.tree.leaves((self.objectives, self.shares, self.scale, self.l2))
         self.only_arrays = all(map(eqx.is_array_like, held))
 
-    def loss(self, x: Float[Array, " K"], memories: Memories) -> tuple[Float[Array, ""], Memories]:
-        """The penalised objective per episode, and what the next evaluation can start from."""
+    def loss(self, x: Float[Array, " K"], warm_starts: WarmStarts) -> tuple[Float[Array, ""], WarmStarts]:
+        """The penalised objective per episode, and the warm start of the next evaluation."""
         theta = x / self.scale
         tree = self.flattening.unflatten(theta)
-        fits, memories = zip(
-            *(objective(tree, memory) for objective, memory in zip(self.objectives, memories, strict=True)), strict=True
+        fits, warm_starts = zip(
+            *(objective(tree, warm_start) for objective, warm_start in zip(self.objectives, warm_starts, strict=True)),
+            strict=True,
         )
         fit = sum(share * fit for share, fit in zip(self.shares, fits, strict=True))
-        return fit + 0.5 * self.l2 * (theta @ theta), memories
+        return fit + 0.5 * self.l2 * (theta @ theta), warm_starts
 
-    def first_memories(self) -> Memories:
+    def initial_warm_starts(self) -> WarmStarts:
         """What an evaluation starts from when nothing was evaluated before."""
-        return tuple(objective.first_memory() for objective in self.objectives)
+        return tuple(objective.initial_warm_start() for objective in self.objectives)
 
-    def evaluate(self, x: Float[np.ndarray, " K"], memories: Memories | None = None) -> "Evaluation":
+    def evaluate(self, x: Float[np.ndarray, " K"], warm_starts: WarmStarts | None = None) -> "Evaluation":
         """The loss and its gradient in x."""
-        known = self.first_memories() if memories is None else memories
+        known = self.initial_warm_starts() if warm_starts is None else warm_starts
         (value, known), gradient = (_of_arrays if self.only_arrays else _of_anything)(self, x, known)
         return Evaluation(x, float(value), np.asarray(gradient), known)
 
     def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
         """Second derivatives in x, as a matrix."""
-        matrix = np.asarray(_hessian(self, jnp.asarray(at.x), at.memories))
+        matrix = np.asarray(_hessian(self, jnp.asarray(at.x), at.warm_starts))
         return (matrix + matrix.T) / 2
 
     def hessian_product(self, at: "Evaluation", v: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
         """Second derivatives in x, times a vector."""
-        return np.asarray(_hessian_product(self, jnp.asarray(at.x), at.memories, jnp.asarray(v)))
+        return np.asarray(_hessian_product(self, jnp.asarray(at.x), at.warm_starts, jnp.asarray(v)))
 
     @property
     def resolution(self) -> float:
@@ -107,16 +111,16 @@ def largest(gradient: Any, scale: Any) -> Any:
 
 
 class Evaluation(NamedTuple):
-    """The loss and its gradient at a point, and what the next evaluation can start from."""
+    """The loss and its gradient at a point, and the warm start of the next evaluation."""
 
     x: Float[np.ndarray, " K"]
     loss: float
     gradient: Float[np.ndarray, " K"]
-    memories: Memories
+    warm_starts: WarmStarts
 
 
-def _value_and_gradient(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Any:
-    return jax.value_and_grad(problem.loss, has_aux=True)(x, memories)
+def _value_and_gradient(problem: Problem, x: Float[Array, " K"], warm_starts: WarmStarts) -> Any:
+    return jax.value_and_grad(problem.loss, has_aux=True)(x, warm_starts)
 
 
 # `filter_jit` looks at its arguments for a tenth of a millisecond, where a small gradient takes a few.
@@ -125,8 +129,8 @@ _of_anything = eqx.filter_jit(_value_and_gradient)
 
 
 @eqx.filter_jit
-def _hessian(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Float[Array, "K K"]:
-    product = functools.partial(_product, problem, x, memories)
+def _hessian(problem: Problem, x: Float[Array, " K"], warm_starts: WarmStarts) -> Float[Array, "K K"]:
+    product = functools.partial(_product, problem, x, warm_starts)
     # A few directions at a time: all of them at once would hold K copies of every intermediate array.
     values = max(objective.num_values for objective in problem.objectives)
     batch = max(1, min(len(x), 64, 64 * SMALL_PROBLEM // values))
@@ -135,10 +139,12 @@ def _hessian(problem: Problem, x: Float[Array, " K"], memories: Memories) -> Flo
 
 @eqx.filter_jit
 def _hessian_product(
-    problem: Problem, x: Float[Array, " K"], memories: Memories, v: Float[Array, " K"]
+    problem: Problem, x: Float[Array, " K"], warm_starts: WarmStarts, v: Float[Array, " K"]
 ) -> Float[Array, " K"]:
-    return _product(problem, x, memories, v)
+    return _product(problem, x, warm_starts, v)
 
 
-def _product(problem: Problem, x: Float[Array, " K"], memories: Memories, v: Float[Array, " K"]) -> Float[Array, " K"]:
-    return jax.jvp(lambda x: jax.grad(problem.loss, has_aux=True)(x, memories)[0], (x,), (v,))[1]
+def _product(
+    problem: Problem, x: Float[Array, " K"], warm_starts: WarmStarts, v: Float[Array, " K"]
+) -> Float[Array, " K"]:
+    return jax.jvp(lambda x: jax.grad(problem.loss, has_aux=True)(x, warm_starts)[0], (x,), (v,))[1]

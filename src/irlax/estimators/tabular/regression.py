@@ -6,19 +6,19 @@ import numpy as np
 
 from irlax.analysis.regression import pseudo_r_squared, regression_table
 from irlax.analysis.standard_errors import Kind, rank
-from irlax.estimators.tabular.inference import Cluster, Weights, all_demos, information_of
+from irlax.estimators.tabular.inference import Cluster, Weights, all_demos
 from irlax.rewards.reward import flat
 from irlax.tables import Summary
 
 if TYPE_CHECKING:
-    from irlax.estimators.tabular.fit import TabularFit
+    from irlax.estimators.tabular.tabular_fit import TabularFit
 
 _ERRORS = {"hessian": "inverse Hessian", "opg": "outer product of scores", "sandwich": "sandwich"}
 
 
 def table_of(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights, level: float) -> Summary:
     """The reward's parameters and the statistics of their fit."""
-    information = information_of(fit)
+    information = fit.information
     errors = np.sqrt(np.diag(information.covariance(kind, cluster, weights)))
     assert fit.log_likelihood is not None
     return regression_table(
@@ -70,7 +70,8 @@ def _null(fit: "TabularFit") -> tuple[float, str]:
         return float(taken @ np.log(taken / taken.sum())), "the actions' shares"
     total = 0.0
     for expert in fit.experts:
-        assert expert.demos is not None
-        exist = np.asarray(expert.mdp.dynamics.added(expert.mdp.available.sum(axis=1)))[expert.demos.tabular_states]
-        total -= float(np.repeat(expert.demos.weights, expert.demos.lengths) @ np.log(exist))
+        demos = expert.recorded
+        assert demos is not None
+        exist = expert.mdp.num_available[demos.tabular_states]
+        total -= float(np.repeat(demos.weights, demos.lengths) @ np.log(exist))
     return total, "equal chances"

@@ -1,8 +1,8 @@
 """Two-step estimation: conditional choice probabilities first, then a logit; no planning inside."""
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,27 +12,34 @@ from jax.scipy.special import entr
 
 from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.estimators.status import Status
+from irlax.estimators.tabular.aggregated import refuse_statistics
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
-from irlax.estimators.tabular.fit import Extra, TabularFit
-from irlax.estimators.tabular.fitting import matched, minimised, settings_of
+from irlax.estimators.tabular.fit_by_minimising import Goal, fit_by_minimising
 from irlax.estimators.tabular.mce import MCEIRL, feature_gap, knows_features, planned
-from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, Memory
-from irlax.estimators.tabular.problem import Problem
-from irlax.estimators.tabular.solvers import AbstractSolver, Iterate, Minimum, Newton, Watch
+from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, WarmStart
+from irlax.estimators.tabular.pairing import pair_up
+from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.solvers import AbstractSolver, Newton, minimise
+from irlax.estimators.tabular.solvers.solver import SolverState, converged
+from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.iteration import Callback, Watch
 from irlax.mdp import MDP
 from irlax.planning.backup import SoftBackup
 from irlax.planning.chain import Chain
 from irlax.planning.occupancy import checked_policy
 from irlax.precision import StaysOnDevice, scope
+from irlax.registry import stored
 from irlax.rewards import AbstractReward
+from irlax.status import Status
 from irlax.typing import Array, Float, Int
 
 #: Choice probabilities that move no more than this are a fixed point: the next step would move them by its square.
 STILL = 1e-5
 
 
-class TwoStepIRL(eqx.Module):
+@stored("two-step-irl")
+class TwoStepIRL(AbstractTabularIRL):
     r"""Infer a linear reward from the observed choice probabilities, without planning.
 
     If the demonstrator follows the choice probabilities P for good, values are affine in θ:
@@ -81,6 +88,14 @@ class TwoStepIRL(eqx.Module):
         checks.count("max_steps", self.max_steps, 0)
         checks.one_of("start", self.start, ("auto", "demos", "mdp"))
 
+    @property
+    def maximises_likelihood(self) -> bool:
+        return True
+
+    def settings(self) -> list[tuple[str, Any]]:
+        steps = self.iterations or "until nothing changes"
+        return [("objective", "likelihood"), ("l2", self.l2), ("smoothing", self.smoothing), ("steps asked for", steps)]
+
     def fit(
         self,
         mdp: MDP | Sequence[MDP],
@@ -89,42 +104,37 @@ class TwoStepIRL(eqx.Module):
         *,
         choice_probabilities: Any = None,
         held_out: Demonstrations | None = None,
-        callback: Callable[[Iterate], None] | None = None,
+        callback: Callback | None = None,
     ) -> TabularFit:
         """Learn `reward` from demonstrations; with lists of MDPs one reward is learned from all of them.
 
         `choice_probabilities` is the first step's result, π[S,A] or π[T,S,A] (with several MDPs, one for each), if it
-        is not to be estimated here. `held_out` demonstrations are scored, never learned from. `callback` is told of
-        every step.
+        is not to be estimated here. `held_out` demonstrations are scored, never learned from. `callback` receives
+        every iterate, and may return True to stop.
         """
-        began = time.perf_counter()
+        started = time.perf_counter()
         with scope():
-            rewards, experts = matched(mdp, reward, demos, None, self.start)
+            rewards, experts = pair_up(mdp, reward, demos, None, self.start)
             _refuse_unless_linear(rewards, experts)
             for expert in experts:
-                expert.mdp.refuse_ragged("used by TwoStepIRL")
+                expert.mdp.require_one_row("TwoStepIRL")
             given = [choice_probabilities] if isinstance(mdp, MDP) else choice_probabilities
             policies = self._first_step(experts, None if choice_probabilities is None else given)
             objectives, _ = MCEIRL(objective="likelihood").objectives(rewards, experts)
             whole = knows_features(rewards, experts)
-            return minimised(
+            goal = Goal(
                 objectives,
                 rewards,
                 experts,
-                method="TwoStepIRL",
-                settings=(("objective", "likelihood"), *settings_of(self, "l2", "smoothing")),
-                solver=PolicyIteration(policies, self.iterations, self.max_steps),
                 l2=self.l2,
                 tol=self.tol,
                 convex=False,
                 plan=planned,
                 gap=(lambda theta, _: feature_gap(theta, rewards, experts)) if whole else None,
-                held_out=held_out,
-                shown=self.progress,
-                callback=callback,
-                began=began,
-                extras=(Extra("steps asked for", self.iterations or "until nothing changes"),),
             )
+            watch = Watch(self.progress, callback)
+            solver = PolicyIteration(policies=policies, iterations=self.iterations, max_steps=self.max_steps)
+            return fit_by_minimising(self, goal, solver, watch, held_out=held_out, started=started)
 
     def _first_step(self, experts: tuple[Expert, ...], given: Any) -> tuple[Float[Array, "T A R"], ...]:
         if given is None:
@@ -140,6 +150,8 @@ def _refuse_unless_linear(rewards: tuple[AbstractReward, ...], experts: tuple[Ex
             "Two-step estimation needs rewards that are linear in their parameters, such as LinearReward or "
             "TabularReward: only then are values affine in them. Use MCEIRL(objective='likelihood')."
         )
+    for expert in experts:
+        refuse_statistics(expert.statistics, "Two-step estimation")
     if any(expert.demos is None for expert in experts):
         raise TypeError("Two-step estimation needs demonstrations; for a policy or an occupancy use MCEIRL.")
 
@@ -186,7 +198,7 @@ class PseudoLikelihood(AbstractObjective):
     actions: Int[Array, "T M"]
     weights: Float[Array, "T M"]
 
-    def __call__(self, parameters: Any, memory: Memory = None) -> tuple[Float[Array, ""], Memory]:
+    def __call__(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, ""], WarmStart]:
         theta = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(parameters)])
         q = jnp.einsum("k,tkam->tam", theta, self.columns) + self.offset
         log_policy = jax.nn.log_softmax(q, axis=1)
@@ -194,49 +206,65 @@ class PseudoLikelihood(AbstractObjective):
         return -(self.weights * chosen).sum(), None
 
 
+class Followed(NamedTuple):
+    """Choice probabilities taken as given, the pseudo-likelihood under them, and how far the last step went."""
+
+    policies: tuple[Float[Array, "T A R"], ...]
+    pseudo: Problem
+    values: tuple[AffineValues, ...]
+    #: The largest change of a choice probability.
+    moved: float
+    step: int
+
+
 class PolicyIteration(AbstractSolver):
-    """Pseudo-likelihood steps from given choice probabilities: `iterations` of them, or until nothing changes."""
+    """Pseudo-likelihood steps from given choice probabilities: `iterations` of them, or until nothing changes.
+
+    States are evaluated by the pseudo-likelihood of their step; what is found, by the likelihood itself.
+    """
 
     policies: tuple[Float[Array, "T A R"], ...]
     iterations: int | None
     max_steps: int
 
-    def minimise(self, problem: Problem, x: Float[np.ndarray, " K"], watch: Watch) -> Minimum:
-        limit = self.max_steps if self.iterations is None else min(self.iterations, self.max_steps)
-        likelihoods = [objective for objective in problem.objectives if isinstance(objective, Likelihood)]
-        policies, moved = self.policies, np.inf
+    def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
+        x = start.x if isinstance(start, Evaluation) else start
+        return self._at(problem, x, self._followed(problem, self.policies, np.inf, 0), tol)
 
-        def ended(x: Float[np.ndarray, " K"], status: Status) -> Minimum:
-            """Judged by the likelihood itself, not by the pseudo-likelihood of the last step."""
-            return Minimum(problem.evaluate(x), status, watch.history)
+    def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
+        before, inner = state.at.x, state.inner
+        found = minimise(Newton(), inner.pseudo, before, tol)
+        x = found.at.x
+        if not found.status.success:
+            return SolverState(found.at, None, found.status, inner, passed=())
+        if inner.moved <= STILL and np.abs(x - before).max() <= 1e-11 * max(1.0, np.abs(x).max()):
+            return SolverState(found.at, None, Status.ROUNDING_FLOOR, inner, passed=())
+        theta = jnp.asarray(x) / problem.scale
+        new = tuple(
+            _implied(likelihood, problem.flattening, values, theta)
+            for likelihood, values in zip(_likelihoods(problem), inner.values, strict=True)
+        )
+        moved = max(float(jnp.abs(one - other).max()) for one, other in zip(new, inner.policies, strict=True))
+        return self._at(problem, x, self._followed(problem, new, moved, inner.step + 1), tol)
 
-        for step in range(limit + 1):
-            parts = [_followed(f, problem.flattening, policy) for f, policy in zip(likelihoods, policies, strict=True)]
-            pseudo = eqx.tree_at(
-                lambda problem: problem.objectives, problem, tuple(objective for objective, _ in parts)
-            )
-            at = pseudo.evaluate(x)
-            small = watch.saw(x, at.loss, at.gradient)
-            if step and self.iterations is None and small and moved <= STILL:
-                return ended(x, Status.CONVERGED)
-            if step == limit:
-                break
-            before = x
-            found = Newton().minimise(pseudo, x, Watch(pseudo, watch.tol, ()))
-            x = found.at.x
-            if not found.status.success:
-                return ended(x, found.status)
-            if moved <= STILL and np.abs(x - before).max() <= 1e-11 * max(1.0, np.abs(x).max()):
-                return ended(x, Status.ROUNDING_FLOOR)
-            theta = jnp.asarray(x) / problem.scale
-            new = [
-                _implied(f, problem.flattening, values, theta)
-                for f, (_, values) in zip(likelihoods, parts, strict=True)
-            ]
-            moved = max(float(jnp.abs(one - other).max()) for one, other in zip(new, policies, strict=True))
-            policies = tuple(new)
-        taken = self.iterations is not None and limit == self.iterations
-        return ended(x, Status.STEPS_TAKEN if taken else Status.MAX_STEPS)
+    def _followed(self, problem: Problem, policies: tuple[Any, ...], moved: float, step: int) -> Followed:
+        parts = [_followed(f, problem.flattening, p) for f, p in zip(_likelihoods(problem), policies, strict=True)]
+        objectives = tuple(objective for objective, _ in parts)
+        pseudo = eqx.tree_at(lambda problem: problem.objectives, problem, objectives)
+        return Followed(policies, pseudo, tuple(values for _, values in parts), moved, step)
+
+    def _at(self, problem: Problem, x: Float[np.ndarray, " K"], inner: Followed, tol: float) -> SolverState:
+        at = inner.pseudo.evaluate(x)
+        ended = None
+        if inner.step and self.iterations is None and inner.moved <= STILL:
+            ended = converged(problem, at, tol)
+        elif inner.step == self.iterations:
+            ended = Status.STEPS_TAKEN
+        return SolverState(at, None, ended, inner)
+
+
+def _likelihoods(problem: Problem) -> list[Likelihood]:
+    return [objective for objective in problem.objectives if isinstance(objective, Likelihood)]
 
 
 def _columns(likelihood: Likelihood, flattening: Any) -> tuple[Float[Array, "K A R"], Float[Array, "A R"]]:

@@ -70,6 +70,6 @@ def _costs(objective: Planned, problem: Problem, num: int) -> tuple[Sparse, Spar
         (np.ones(len(options.state)), (np.arange(len(options.state)), options.state)), options.leads.shape
     )
     going_on = sp.diags_array((~np.asarray(mdp.terminal)).astype(float))
-    actions = np.asarray(mdp.dynamics.added(np.asarray(mdp.available).sum(axis=1)))[options.state]
+    actions = mdp.num_available[options.state]
     by_option = sp.csr_array(by_option @ sp.diags_array(1 / np.asarray(problem.scale)))
     return by_option, sp.csr_array((options.leads - here) @ going_on), np.log(actions)

@@ -1,0 +1,33 @@
+"""The methods of `irlax fit`: one list, from which the command line and its help are made."""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Literal
+
+#: The module, below `irlax.estimators`, and the class of each method.
+METHODS = {
+    "mce": ("tabular.mce", "MCEIRL"),
+    "maxent": ("tabular.maxent", "MaxEntIRL"),
+    "apprenticeship": ("tabular.apprenticeship", "ApprenticeshipIRL"),
+    "bayesian": ("tabular.bayesian", "BayesianIRL"),
+    "two-step": ("tabular.two_step", "TwoStepIRL"),
+    "mixture": ("tabular.mixture", "MixtureIRL"),
+    "airl": ("sampled.airl", "AIRL"),
+    "sampled-mce": ("sampled.mce_sampled", "SampledMCEIRL"),
+    "gcl": ("sampled.gcl", "GCL"),
+    "gan-gcl": ("sampled.gan_gcl", "GANGCL"),
+    "gail": ("sampled.gail", "GAIL"),
+    "cloning": ("sampled.cloning", "BehaviouralCloning"),
+}
+#: Those that act in an environment, because they do not know its dynamics.
+ACTING = tuple(name for name, (module, _) in METHODS.items() if module.startswith("sampled."))
+
+if TYPE_CHECKING:
+    Method = str
+else:
+    Method = Literal[tuple(METHODS)]
+
+
+def estimator_class(method: str) -> Any:
+    """The class of a method's estimator, imported when it is asked for."""
+    module, name = METHODS[method]
+    return getattr(importlib.import_module(f"irlax.estimators.{module}"), name)

@@ -1,0 +1,54 @@
+"""How many rounds a dynamics-free fit takes, how many episodes in each, and when it stops."""
+
+import math
+
+import equinox as eqx
+import numpy as np
+
+from irlax import checks
+from irlax.registry import stored
+from irlax.typing import Bool, Float
+
+#: Environment steps in a round, about, unless `episodes` is given.
+STEPS_PER_ROUND = 8000
+#: How far the gap of a single round may be from 0 in a fit that has converged, as a multiple of `tol`.
+MAX_SWING = 10
+
+
+@stored("rounds")
+class Rounds(eqx.Module):
+    """The rounds of a dynamics-free fit; each collects whole episodes and updates reward and policy once."""
+
+    #: Rounds at most.
+    num: int = 300
+    #: Whole episodes in each round; by default, as many as make about 8,000 steps.
+    episodes: int | None = None
+    #: The share of episodes that start with random actions. They are treated as the policy's, so that the reward falls
+    #: where the expert does not go; the policy comes to differ from the expert by about as much.
+    explore: float = 0.0
+    #: A fit has converged when the mean gap of the last `patience` rounds is below `tol`, and the gap of each of them
+    #: below ten times that. The gap is the learned reward of a step, expert − policy, in its standard deviations.
+    tol: float = 0.05
+    patience: int = 20
+
+    def __check_init__(self) -> None:
+        checks.count("num", self.num)
+        checks.count("patience", self.patience)
+        if self.episodes is not None:
+            checks.count("episodes", self.episodes)
+        checks.positive("tol", self.tol, zero=True)
+        if not 0 <= checks.positive("explore", self.explore, zero=True) < 1:
+            raise ValueError(
+                f"`explore` must lie in [0, 1), but is {self.explore}: some episodes must be the policy's own."
+            )
+
+    def episodes_for(self, horizon: int) -> int:
+        """Whole episodes in each round, given their length."""
+        return 8 * math.ceil(STEPS_PER_ROUND / horizon / 8) if self.episodes is None else self.episodes
+
+    def closed(self, gaps: Float[np.ndarray, "rounds *fits"]) -> Bool[np.ndarray, "*fits"]:
+        """Whether each fit has converged, given the gaps of all rounds so far."""
+        last = gaps[-self.patience :]
+        # A gap that swings between large positive and large negative values has a mean near 0, too.
+        steady = np.abs(last).max(axis=0) < MAX_SWING * self.tol
+        return np.asarray((len(last) == self.patience) & steady & (np.abs(last.mean(axis=0)) < self.tol))

@@ -1,0 +1,142 @@
+"""From objectives to a finished fit: what all tabular estimators that minimise something share."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax.demos import Demonstrations
+from irlax.estimators.tabular.assess import advice, assess
+from irlax.estimators.tabular.components import CrossValidation
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
+from irlax.estimators.tabular.existence import Search
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.log_likelihood import total_log_likelihood
+from irlax.estimators.tabular.objectives import AbstractObjective
+from irlax.estimators.tabular.problem import Flattening, Problem, largest
+from irlax.estimators.tabular.solvers import AbstractSolver, Solution, minimise
+from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.estimators.tabular.undiscounted import start_where_values_exist
+from irlax.iteration import History, Session, Watch
+from irlax.mdp import MDP
+from irlax.planning import Plan
+from irlax.rewards import AbstractReward
+from irlax.rewards.reward import flat
+from irlax.status import warn_unless_success
+from irlax.typing import Float
+
+
+class Goal(NamedTuple):
+    """What an estimator minimises, in which problems, and what it makes of the result."""
+
+    objectives: Sequence[AbstractObjective]
+    rewards: tuple[AbstractReward, ...]
+    experts: tuple[Expert, ...]
+    l2: float
+    tol: float
+    convex: bool
+    #: The plan of a reward at its parameters.
+    plan: Callable[[MDP, AbstractReward], Plan]
+    #: (θ, slope of the objective there without its penalty) ↦ the feature gap; None where features are not known.
+    gap: Callable[[Any, Float[np.ndarray, " K"]], Float[np.ndarray, " K"]] | None
+    #: The largest share of discounted mass that is unobserved in any problem.
+    missing_mass: float = 0.0
+
+    def posed(self) -> tuple[Problem, Float[np.ndarray, " K"]]:
+        """The problem to solve, and where to start."""
+        return pose(self.objectives, self.rewards, self.experts, self.l2)
+
+
+def fit_by_minimising(
+    estimator: AbstractTabularIRL,
+    goal: Goal,
+    solver: AbstractSolver,
+    watch: Watch,
+    *,
+    held_out: Demonstrations | None,
+    started: float,
+    cross_validation: CrossValidation | None = None,
+) -> TabularFit:
+    """Minimise the objectives together, then gather everything about the one θ that was found.
+
+    `started` is when the user's call did, by `time.perf_counter`.
+    """
+    problem, first = goal.posed()
+    with Session(type(estimator).__name__, limit=solver.max_steps, watch=watch) as session:
+        found = minimise(solver, problem, first, goal.tol, session)
+    return gather(
+        estimator, goal, problem, found, held_out=held_out, started=started, cross_validation=cross_validation
+    )
+
+
+def gather(
+    estimator: AbstractTabularIRL,
+    goal: Goal,
+    problem: Problem,
+    found: Solution,
+    *,
+    started: float,
+    held_out: Demonstrations | None = None,
+    cross_validation: CrossValidation | None = None,
+) -> TabularFit:
+    """The fit at a solution, assessed; a warning if it is no success."""
+    experts, l2, tol = goal.experts, goal.l2, goal.tol
+    arrived = float(largest(found.at.gradient, np.asarray(problem.scale))) <= tol
+    search = Search(problem, goal.rewards, experts, found.at, arrived or found.status.success)
+    status, certificate = assess(search, found, l2=l2, convex=goal.convex)
+    theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))
+    slope = problem.raw_gradient(found.at.gradient) - l2 * flat(theta)
+    learned = tuple(reward.with_parameters(on_host(theta)) for reward in goal.rewards)
+    plans = tuple(goal.plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
+    observed = all(expert.recorded is not None for expert in experts)
+    fit = TabularFit(
+        estimator=estimator,
+        rewards=learned,
+        plans=plans,
+        experts=experts,
+        status=status,
+        feature_gap=None if goal.gap is None else goal.gap(theta, slope),
+        log_likelihood=sum(map(total_log_likelihood, plans, experts)) if observed else None,
+        held_out_log_likelihood=None if held_out is None else _held_out(plans, experts, held_out),
+        history=History.of(found.history),
+        seconds=time.perf_counter() - started,
+        missing_mass=goal.missing_mass,
+        certificate=certificate,
+        cross_validation=cross_validation,
+    )
+    warn_unless_success(status, advice(status, certificate, tol))
+    return fit
+
+
+def pose(
+    objectives: Sequence[AbstractObjective],
+    rewards: tuple[AbstractReward, ...],
+    experts: tuple[Expert, ...],
+    l2: float,
+) -> tuple[Problem, Float[np.ndarray, " K"]]:
+    """The problem in scaled parameters, and where it starts: at the reward's own parameters, if it has values there."""
+    weights = np.array([expert.weight for expert in experts])
+    scale = np.max([reward.scales(expert.mdp) for reward, expert in zip(rewards, experts, strict=True)], axis=0)
+    problem = Problem(
+        tuple(objectives),
+        jnp.asarray(weights / weights.sum()),
+        Flattening.of(rewards[0].parameters),
+        jnp.asarray(scale),
+        jnp.asarray(l2),
+    )
+    return problem, start_where_values_exist(problem, flat(rewards[0].parameters) * scale, rewards)
+
+
+def _held_out(plans: Sequence[Plan], experts: tuple[Expert, ...], held_out: Demonstrations) -> float:
+    if len(experts) != 1 or not isinstance(held_out, Demonstrations):
+        raise TypeError("`held_out` must be Demonstrations, for a fit to one MDP.")
+    (plan,), (expert,) = plans, experts
+    return total_log_likelihood(plan, Expert.of(expert.mdp, held_out, None, "mdp"))
+
+
+def on_host(tree: Any) -> Any:
+    """The tree with NumPy arrays for its leaves."""
+    return jax.tree.map(np.asarray, tree)

@@ -1,0 +1,99 @@
+"""The report on a mixture: its types, how sure their rewards are, and how they act."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from irlax.analysis.standard_errors import confidence_interval
+from irlax.estimators.tabular.drawings import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.mixture_fit import MixtureFit
+from irlax.estimators.tabular.scene import Scene
+from irlax.estimators.tabular.tabular_summary import SHOWN_PARAMETERS
+from irlax.report import plots
+from irlax.report.html import Page
+from irlax.tables import show
+
+#: At most this many types are drawn.
+SHOWN_TYPES = 6
+
+
+def mixture_page(fit: MixtureFit) -> Page:
+    """The report on a mixture as one page."""
+    mdp = fit.expert.mdp
+    seen = f"{show(fit.num_individuals)} individuals, {show(fit.num_choices)} choices"
+    size = f"{show(mdp.num_states)} states and {show(mdp.num_actions)} actions"
+    page = Page("MixtureIRL: unobserved types, each with its own reward", f"Learned from {seen}, in an MDP of {size}.")
+    if not fit.converged:
+        page = page.text(f"This fit {fit.status.value}. {fit.reason}", alert=True)
+        page = page.text("What is shown below is where it ended: these are no estimates.")
+    for table in fit.summary().tables:
+        page = page.table(table)
+    page = _certainty(_intervals(page, fit), fit)
+    for g in range(min(fit.num_types, SHOWN_TYPES)):
+        page = _type(page.heading(f"Type {g + 1}: {fit.shares[g]:.0%} of individuals"), fit, g)
+    return draw_convergence(page, fit.history)
+
+
+def _type(page: Page, fit: MixtureFit, g: int) -> Page:
+    """How one type acts."""
+    weighted = _of_type(fit, g)
+    scene = Scene.between(weighted or fit.expert, fit.plans[g], fit.rewards[g])
+    page = draw_policy(draw_reward(page, scene), scene)
+    if weighted is None:
+        return page
+    return draw_visits(page, scene, " Individuals count by how likely they are of this type.")
+
+
+def _intervals(page: Page, fit: MixtureFit) -> Page:
+    """The parameters of all types beside each other."""
+    if not fit.converged or fit.rewards[0].num_parameters > SHOWN_PARAMETERS:
+        return page
+    return drawn(
+        page.heading("How sure the rewards are"),
+        types_figure(fit),
+        "Estimates and 95% intervals, with the uncertainty about who is of which type in them. No interval: not "
+        "identified.",
+    )
+
+
+def types_figure(fit: MixtureFit) -> Any:
+    """The parameters of each type, with 95% intervals if the fit is a success."""
+    names = fit.rewards[0].parameter_names()[:SHOWN_PARAMETERS]
+    columns = min(fit.num_types, SHOWN_TYPES)
+    figure, axes = plots.blank(columns, height=1.2 + 0.27 * len(names))
+    errors = fit.standard_errors() if fit.converged else np.full(fit.parameters.shape, np.nan)
+    for g, ax in enumerate(axes[0]):
+        estimates = fit.parameters[g, : len(names)]
+        low, high = confidence_interval(estimates, errors[g, : len(names)], 0.95).T
+        plots.intervals(ax, names, estimates, low, high, xlabel=f"type {g + 1}: {fit.shares[g]:.0%}")
+    return figure
+
+
+def _certainty(page: Page, fit: MixtureFit) -> Page:
+    """How well individuals can be told apart."""
+    figure, axes = plots.blank(height=2.4)
+    ax = axes[0, 0]
+    certainty, bins = fit.posterior.max(axis=1), np.linspace(0, 1, 21).tolist()
+    ax.hist(certainty, bins=bins, weights=fit.weights, color=plots.COLOURS[0])
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("probability of the likeliest type")
+    ax.set_ylabel("individuals")
+    page = page.heading("Who is of which type")
+    return drawn(page, figure, "How sure the type of each individual is, given its choices: 1 is certain.")
+
+
+def _of_type(fit: MixtureFit, g: int) -> Expert | None:
+    """The demonstrator, with each individual counted by how likely it is of a type.
+
+    None where an individual is not one episode: whose episodes are whose is not kept on disk.
+    """
+    demos = fit.expert.demos
+    assert demos is not None
+    labels = np.arange(demos.num_episodes) if demos.labels is None else demos.labels
+    if not np.array_equal(labels, fit.individuals):
+        return None
+    return dataclasses.replace(
+        fit.expert, demos=dataclasses.replace(demos, weights=demos.weights * fit.posterior[:, g])
+    )

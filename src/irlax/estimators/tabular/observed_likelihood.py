@@ -1,0 +1,49 @@
+"""The likelihood of observed choices: the objective, and the index from rows of demonstrations to its cells."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from irlax.estimators.tabular.expert import Choices, Expert
+from irlax.estimators.tabular.objectives import Likelihood
+from irlax.mdp import MDP
+from irlax.rewards import AbstractReward
+from irlax.rewards.reward import AbstractFolded
+from irlax.typing import Float, Int
+
+
+class ObservedLikelihood(NamedTuple):
+    """An objective over distinct choices, grouped by time, and where each observed choice stands among them."""
+
+    objective: Likelihood
+    #: The period and the column of each row of the demonstrations; None for a policy, which has no rows.
+    places: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]] | None
+
+    @classmethod
+    def of(cls, expert: Expert, reward: AbstractReward, *, discounted: bool = False) -> "ObservedLikelihood":
+        """The likelihood of a demonstrator's choices, each counted once or by γᵗ, per episode."""
+        observed = expert.choices(discounted=discounted)
+        return cls(likelihood_of(expert.mdp, reward.fold(expert.mdp), observed), observed.places)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(periods, distinct choices in each)."""
+        periods, width = self.objective.weights.shape
+        return periods, width
+
+    def by_row(self, cells: Any) -> Float[np.ndarray, "n *rest"]:
+        """What holds for each distinct choice, for each row of the demonstrations."""
+        assert self.places is not None
+        return np.asarray(cells)[self.places]
+
+    def cells(self) -> Int[np.ndarray, " n"]:
+        """The distinct choice of each row of the demonstrations, counted through all periods."""
+        assert self.places is not None
+        return np.ravel_multi_index(self.places, self.shape)
+
+
+def likelihood_of(mdp: MDP, folded: AbstractFolded, choices: Choices) -> Likelihood:
+    """The objective of choices that are grouped by time."""
+    arrays = (jnp.asarray(array) for array in (choices.states, choices.actions, choices.weights))
+    return Likelihood(mdp, folded, *arrays)

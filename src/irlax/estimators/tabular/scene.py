@@ -1,0 +1,118 @@
+"""What a report draws of one MDP: names, places, and tables over states and actions."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.mdp import MDP
+from irlax.planning import Plan, visits
+from irlax.planning.plan import action_major_policy
+from irlax.precision import scope
+from irlax.report.grid import MOVES, Grid, names_of
+from irlax.report.plots import tame
+from irlax.rewards import AbstractReward
+from irlax.typing import Float, Int
+
+#: Without a grid to draw, at most this many states are shown: those that are visited most.
+SHOWN_STATES = 30
+
+
+class Scene(eqx.Module):
+    """One MDP of a fit, with all that is drawn of it."""
+
+    mdp: MDP
+    grid: Grid | None
+    state_names: list[str]
+    action_names: list[str]
+    reward: Float[np.ndarray, "S A"]
+    #: At t = 0.
+    value: Float[np.ndarray, " S"]
+    first_policy: Float[np.ndarray, "S A"]
+    #: Discounted visits of the model, and of the expert, as they are or as shares of their sums.
+    model: Float[np.ndarray, "S A"]
+    expert: Float[np.ndarray, "S A"]
+    #: Whether the expert's episodes are whole, so that visits can be compared as they are.
+    whole: bool
+
+    @classmethod
+    def of(cls, fit: TabularFit, i: int) -> "Scene":
+        """The i-th MDP of a fit."""
+        policy = None if fit.mixture is None else fit.mixture.policy
+        return cls.between(fit.experts[i], fit.plans[i], fit.rewards[i], policy)
+
+    @classmethod
+    def between(
+        cls,
+        expert: Expert,
+        plan: Plan,
+        reward: AbstractReward,
+        given_policy: Float[np.ndarray, "*T S A"] | None = None,
+    ) -> "Scene":
+        """A demonstrator beside a model of it: the plan of a reward, or a policy of another origin."""
+        mdp = expert.mdp
+        mdp.require_one_row("A report")
+        model = np.asarray(visits(mdp, plan if given_policy is None else given_policy))
+        observed, whole = _observed(expert)
+        grid, labels = Grid.of(mdp), mdp.labels
+        actions = labels.actions
+        if actions is None and grid is not None and mdp.num_actions in (4, 5):
+            actions = tuple(MOVES)[: mdp.num_actions]
+        return cls(
+            mdp=mdp,
+            grid=grid,
+            state_names=names_of(labels.states, labels.state_unit, mdp.num_states, "s"),
+            action_names=names_of(actions, labels.action_unit, mdp.num_actions, "a"),
+            reward=tame(np.where(mdp.available, reward.table(mdp), np.nan)),
+            value=tame(np.asarray(plan.first_value)),
+            first_policy=np.where(mdp.available, _first_policy(plan, given_policy), np.nan),
+            model=model if whole else model / model.sum(),
+            expert=observed if whole else observed / observed.sum(),
+            whole=whole,
+        )
+
+    @property
+    def mean_policy(self) -> Float[np.ndarray, "S A"]:
+        """What the model does in each state over all time; NaN where it never is."""
+        mass = self.model.sum(axis=1, keepdims=True)
+        mean = np.divide(self.model, mass, out=np.full(self.model.shape, np.nan), where=mass > 1e-12 * mass.sum())
+        return np.where(self.mdp.available, mean, np.nan)
+
+    @property
+    def shown(self) -> Int[np.ndarray, " n"]:
+        """The states to show in a list: all, or those that are visited most, in their order."""
+        visited = (self.model + self.expert).sum(axis=1)
+        return np.sort(np.argsort(-visited, kind="stable")[:SHOWN_STATES])
+
+    @property
+    def over_states(self) -> bool:
+        """Whether the reward is the same for all actions of a state."""
+        spread = np.nanmax(self.reward, axis=1) - np.nanmin(self.reward, axis=1)
+        return bool(spread.max() <= 1e-9 * max(1.0, float(np.nanmax(np.abs(self.reward)))))
+
+    def names(self, states: Int[np.ndarray, " n"]) -> list[str]:
+        """The names of some states."""
+        return [self.state_names[s] for s in states]
+
+
+def _observed(expert: Expert) -> tuple[Float[np.ndarray, "S A"], bool]:
+    """The expert's discounted visits, and whether they are those of whole episodes."""
+    if expert.is_whole():
+        return expert.visits(warn=False)[0].T, True
+    if expert.statistics is not None:
+        return expert.statistics.visits, False
+    assert expert.demos is not None
+    demos, shape = expert.demos, (expert.mdp.num_states, expert.mdp.num_actions)
+    weight = np.repeat(demos.weights, demos.lengths) * float(expert.mdp.discount) ** demos.times
+    places = np.ravel_multi_index((demos.tabular_states, demos.actions), shape)
+    return np.bincount(places, weights=weight, minlength=shape[0] * shape[1]).reshape(shape), False
+
+
+def _first_policy(plan: Plan, given: Float[np.ndarray, "*T S A"] | None) -> Float[np.ndarray, "S A"]:
+    """The policy at t = 0, without building that of all times."""
+    if given is not None:
+        return given if plan.mdp.horizon is None else given[0]
+    with scope():
+        ahead = jnp.asarray(plan.next_value())
+        return np.asarray(action_major_policy(plan.backup, ahead if plan.mdp.horizon is None else ahead[0])).T

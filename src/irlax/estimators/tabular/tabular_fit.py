@@ -1,0 +1,403 @@
+"""The result of the tabular estimators: a reward, where the dynamics are known."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import equinox as eqx
+import jax
+import numpy as np
+from scipy.linalg import null_space
+
+from irlax.analysis.identifiability import Identification, identify
+from irlax.analysis.standard_errors import Kind, confidence_interval
+from irlax.demos import Demonstrations, DemoStatistics
+from irlax.estimators.fit import RewardFit
+from irlax.estimators.tabular.components import Certificate, Component, CrossValidation, PolicyMixture, Posterior
+from irlax.estimators.tabular.estimator import AbstractTabularIRL
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.log_likelihood import total_log_likelihood
+from irlax.iteration import History
+from irlax.mdp import MDP, Nature
+from irlax.planning import Plan, expected_return, hard_plan, path_plan, soft_plan
+from irlax.planning.backup import PathBackup, SoftBackup
+from irlax.planning.occupancy import checked_policy
+from irlax.precision import scope
+from irlax.registry import check_fields, stored
+from irlax.report.html import Page
+from irlax.rewards import AbstractReward
+from irlax.rewards.reward import flat
+from irlax.status import Status
+from irlax.tables import Summary, Table
+from irlax.typing import Array, Float, PRNGKeyArray
+
+if TYPE_CHECKING:
+    from irlax.estimators.tabular.counterfactual import Counterfactual, DemandCurve
+    from irlax.estimators.tabular.full_likelihood import FullLikelihood
+    from irlax.estimators.tabular.inference import Information
+
+
+class Memo:
+    """What was computed for a fit and need not be again; of another reward or other data it knows nothing."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Any, Any]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Memo)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def once(self, name: str, of: tuple[Any, ...], compute: Any) -> Any:
+        """The value of `compute()`, which depends on the objects `of` alone."""
+        known = self._known.get(name)
+        if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
+            known = self._known[name] = (of, compute())
+        return known[1]
+
+
+@stored("tabular-fit")
+class TabularFit(RewardFit):
+    """A reward learned where the dynamics are known. Everything in it belongs to one and the same θ."""
+
+    estimator: AbstractTabularIRL = eqx.field(static=True)
+    rewards: tuple[AbstractReward, ...]
+    plans: tuple[Plan, ...]
+    experts: tuple[Expert, ...]
+    status: Status = eqx.field(static=True)
+    #: Expert − model, [K]: zero at the unpenalised optimum; None if episodes are not whole.
+    feature_gap: Float[np.ndarray, " K"] | None
+    #: Σ log π over all observed choices, each counted once; None when fitted to a policy.
+    log_likelihood: float | None
+    held_out_log_likelihood: float | None
+    history: History
+    seconds: float
+    #: The share of discounted mass that truncated episodes left unobserved.
+    missing_mass: float = 0.0
+    certificate: Certificate | None = None
+    cross_validation: CrossValidation | None = None
+    posterior: Posterior | None = None
+    mixture: PolicyMixture | None = None
+    _memo: Memo = eqx.field(init=False, repr=False, static=True, default_factory=Memo)
+
+    @property
+    def reward(self) -> AbstractReward:
+        """The learned reward (of the first MDP, if several share its parameters)."""
+        return self.rewards[0]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan under the learned reward; with several MDPs see `plans`."""
+        return self.plans[0]
+
+    @property
+    def policy(self) -> Float[Array, "*T R A"]:
+        """The policy under the learned reward, or the mixture that an apprentice follows."""
+        return self.plan.policy if self.mixture is None else self.mixture.policy
+
+    @property
+    def mdp(self) -> MDP:
+        """The MDP of the fit, with the start distribution that was used."""
+        return self.experts[0].mdp
+
+    @property
+    def samples(self) -> Float[np.ndarray, "draws K"] | None:
+        """Posterior draws of the parameters, of estimators that sample."""
+        return None if self.posterior is None else self.posterior.samples
+
+    @property
+    def l2(self) -> float:
+        """The weight of the penalty ½·l2·‖θ‖² that the fit was made with."""
+        given = getattr(self.estimator, "l2", 0.0)
+        return float(given) if self.cross_validation is None else self.cross_validation.l2
+
+    @property
+    def settings(self) -> tuple[tuple[str, Any], ...]:
+        """What the summary says of the estimator; a penalty that was chosen by cross-validation as it was chosen."""
+        return tuple((name, self.l2 if name == "l2" else value) for name, value in self.estimator.settings())
+
+    @property
+    def has_standard_errors(self) -> bool:
+        """Whether this is a maximum of the likelihood of observed choices."""
+        return self.estimator.maximises_likelihood and self.converged and self.log_likelihood is not None
+
+    @property
+    def num_choices(self) -> int:
+        """Observed choices."""
+        return sum(data.num_steps for data in self._data())
+
+    @property
+    def num_episodes(self) -> int:
+        """Observed episodes."""
+        return sum(data.num_episodes for data in self._data())
+
+    def _data(self) -> list[Demonstrations | DemoStatistics]:
+        """What was observed in each MDP in which anything was."""
+        found = [expert.demos if expert.statistics is None else expert.statistics for expert in self.experts]
+        return [data for data in found if data is not None]
+
+    def expected_value_difference(self, true_reward: Any, *, policy: Literal["hard", "soft"] = "hard") -> float:
+        """What is lost, in true expected return, by planning with the learned reward instead of the true one.
+
+        "hard" compares with the policy that maximises the learned reward's return, "soft" with the fitted
+        stochastic one. Levine, Popović and Koltun (2011).
+        """
+        lost = 0.0
+        for expert, plan, reward in zip(self.experts, self.plans, self.rewards, strict=True):
+            mdp = expert.mdp
+            fitted = plan if self.mixture is None else self.mixture.policy
+            acting = fitted if policy == "soft" else hard_plan(mdp, reward.table(mdp))
+            best = expected_return(mdp, hard_plan(mdp, true_reward), true_reward)
+            lost += float(best - expected_return(mdp, acting, true_reward)) / len(self.experts)
+        return lost
+
+    def summary(self) -> Summary:
+        """The parameters, and how good the fit is: a table for a paper."""
+        from irlax.estimators.tabular.tabular_summary import summary
+
+        return summary(self)
+
+    def describe(self) -> dict[str, Any]:
+        from irlax.estimators.tabular.tabular_summary import description
+
+        return description(self)
+
+    def page(self) -> Page:
+        from irlax.estimators.tabular.page import fit_page
+
+        return fit_page(self)
+
+    def plot(self) -> Any:
+        """The reward, the policy, and where expert and model go, as one matplotlib figure (of the first MDP)."""
+        from irlax.estimators.tabular.page import fit_figure
+
+        return fit_figure(self)
+
+    def score(self, demos: Demonstrations) -> float:
+        """The log likelihood of other demonstrations in the (first) MDP, mean over their choices by weight."""
+        if not isinstance(demos, Demonstrations):
+            raise TypeError(f"`demos` must be Demonstrations, but is a {type(demos).__name__}.")
+        unseen = Expert.of(self.mdp, demos, None, "mdp")
+        model = self.plan if self.mixture is None else self.mixture.policy
+        return total_log_likelihood(model, unseen) / float(demos.weights @ demos.lengths)
+
+    def standard_errors(
+        self,
+        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        *,
+        cluster: Any = None,
+        weights: Literal["frequency", "sampling"] = "frequency",
+    ) -> Float[np.ndarray, " K"]:
+        """Standard errors of the estimates under the likelihood objective; NaN for what is not identified.
+
+        Inverse Hessian, outer product of scores, or sandwich. `cluster` None takes one score per observed
+        choice; "episode", or a label for each episode, one per cluster. The weights of episodes are frequencies: an
+        episode of weight 2 stands for two that look alike. Where they come from sampling, and stand for one episode
+        that had half the chance of being drawn, say `weights="sampling"`, which needs the sandwich.
+        """
+        from irlax.estimators.tabular.inference import standard_errors
+
+        return standard_errors(self, kind, cluster, weights)
+
+    def confidence_intervals(
+        self,
+        level: float = 0.95,
+        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        *,
+        cluster: Any = None,
+        weights: Literal["frequency", "sampling"] = "frequency",
+    ) -> Float[np.ndarray, "K 2"]:
+        """Estimate ± z·standard error, for each parameter."""
+        errors = self.standard_errors(kind, cluster=cluster, weights=weights)
+        return confidence_interval(flat(self.reward.parameters), errors, level)
+
+    def regression_table(
+        self,
+        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        *,
+        cluster: Any = None,
+        weights: Literal["frequency", "sampling"] = "frequency",
+        level: float = 0.95,
+    ) -> Summary:
+        """Estimates as economists read them, with z, p, intervals, AIC, BIC and pseudo-R²; `to_latex`, `to_markdown`.
+
+        The errors take the dynamics as given; for those estimated from the same panel see `full_likelihood`.
+        """
+        from irlax.estimators.tabular.regression import table_of
+
+        return table_of(self, kind, cluster, weights, level)
+
+    def bootstrap(self, *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
+        """Estimates from `num` resamples of the episodes, refitted all at once.
+
+        A resample without a finite estimate is a row of NaN, a parameter that is not identified a column of them.
+        """
+        from irlax.estimators.tabular.inference import bootstrap
+
+        return bootstrap(self, num=num, key=key)
+
+    def counterfactual(
+        self,
+        *,
+        reward: AbstractReward | None = None,
+        mdp: MDP | None = None,
+        parameters: Any = None,
+        which: int = 0,
+    ) -> "Counterfactual":
+        """What the demonstrator would do with another reward or in another MDP.
+
+        `parameters` are new values for some, {name: value}, or for all; `reward` is another reward altogether; `mdp`
+        has other dynamics, another discount or other available actions. Of a fit to several MDPs, `which` is meant.
+        """
+        from irlax.estimators.tabular.counterfactual import counterfactual
+
+        return counterfactual(self, reward=reward, mdp=mdp, parameters=parameters, which=which)
+
+    def demand_curve(
+        self,
+        *,
+        action: int,
+        parameter: str | int,
+        values: Any,
+        level: float = 0.95,
+        method: Literal["delta", "draws", "bootstrap"] = "delta",
+        num: int = 500,
+        key: PRNGKeyArray | None = None,
+        mdp: MDP | Sequence[MDP] | None = None,
+        kind: Kind = "hessian",
+        cluster: Any = None,
+    ) -> "DemandCurve":
+        r"""The expected long-run rate of `action` as one `parameter` of the reward runs over `values`.
+
+        $$\rho(\theta) = \textstyle\sum_s \mu_\theta(s)\,\pi_\theta(a|s), \quad
+          \operatorname{se}^2 = \nabla\rho^\top\,\hat\Sigma\,\nabla\rho$$
+
+        with μ_θ the stationary distribution (see `long_run`). The parameter that varies is set, not estimated: its own
+        uncertainty does not enter, that of the others does. Rust (1987), figure 7, is such a curve: the demand for
+        engines against their price.
+
+        `method` says where the intervals come from. "delta": the gradient by implicit differentiation of both fixed
+        points, on the scale of log-odds, so that rates stay between 0 and 1. "draws": quantiles over `num` parameters
+        drawn from their asymptotic normal distribution. "bootstrap": quantiles over refits to `num` resamples of the
+        episodes (fits to one MDP). The last two need a `key`. `kind` and `cluster` choose the covariance of the first
+        two, as in `standard_errors`.
+
+        `mdp` replaces the MDP of the fit (or its MDPs, a list). With several the rate is their mean, by episodes.
+        """
+        from irlax.estimators.tabular.counterfactual import demand_curve
+
+        options: dict[str, Any] = {"action": action, "parameter": parameter, "values": values, "level": level}
+        options |= {"method": method, "num": num, "key": key, "mdp": mdp, "kind": kind, "cluster": cluster}
+        return demand_curve(self, **options)
+
+    def full_likelihood(self, nature: Nature, *, maximise: bool = False) -> "FullLikelihood":
+        """The joint likelihood of the choices and of nature's moves, at (θ, ψ) as they were estimated.
+
+        The fit is of the likelihood objective, in the MDP with the dynamics of `nature.parameters`. Estimates in two
+        steps, nature first, are consistent; with `maximise` they are moved to the joint maximum, which is efficient.
+        """
+        from irlax.estimators.tabular.full_likelihood import full_likelihood
+
+        return full_likelihood(self, nature, maximise=maximise)
+
+    def compare_nested(self, smaller: "TabularFit") -> Table:
+        """The likelihood-ratio test of a smaller reward, nested in this one and fitted to the same demonstrations.
+
+        Both fits must be at the maximum of the likelihood, without a penalty. There are as many restrictions as this
+        reward has identified directions more than the smaller.
+        """
+        from irlax.estimators.tabular.inference import compare_nested
+
+        return compare_nested(smaller, self)
+
+    def predictive_policy(self, *, max_draws: int = 200) -> Float[np.ndarray, "*T R A"]:
+        r"""The probability of the next choice with the reward unknown, $\mathbb{E}[\pi_{\theta,t}(a|s) | D]$.
+
+        The policy is averaged over at most `max_draws` of the posterior draws, spread evenly over all of them.
+        """
+        from irlax.estimators.tabular.bayesian import predictive_policy
+
+        return predictive_policy(self, max_draws=max_draws)
+
+    def identification(self, which: int = 0) -> Identification:
+        """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot.
+
+        Of a fit to several MDPs, `which` of them is meant: what one cannot reveal another may.
+        """
+        reward, expert = self.rewards[which], self.experts[which]
+        plan = soft_plan(expert.mdp, reward.table(expert.mdp))
+        return identify(expert.mdp, reward, plan, demos=expert.recorded)
+
+    def unidentified(self) -> Float[np.ndarray, "n K"]:
+        """Directions of the parameters that no choice in these demonstrations reveals, in any of the MDPs; orthonormal.
+
+        Along them another reward explains the demonstrations equally well.
+        """
+        revealed = []
+        for which in range(len(self.experts)):
+            found = self.identification(which)
+            unseen = np.zeros((0, len(found.names))) if found.unseen_basis is None else found.unseen_basis
+            hidden = np.concatenate([found.null_basis, unseen])
+            revealed.append(null_space(hidden).T if len(hidden) else np.eye(len(found.names)))
+        return null_space(np.concatenate(revealed)).T
+
+    @property
+    def information(self) -> "Information":
+        """Curvature and scores of the likelihood at the estimate, computed once."""
+        from irlax.estimators.tabular.inference import information_of
+
+        return self._memo.once("information", (self.rewards, self.experts), lambda: information_of(self))
+
+    def components(self) -> list[Component]:
+        """What the fit has beside what all have, its certificate apart."""
+        parts = (self.cross_validation, self.mixture, self.posterior)
+        return [part for part in parts if part is not None]
+
+    def stored_fields(self) -> dict[str, Any]:
+        """All fields but the plans, which follow from the rewards and the model of the decision maker."""
+        fields = {name: value for name, value in vars(self).items() if name not in ("plans", "_memo")}
+        for reward in self.rewards:
+            if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(reward.parameters)):
+                raise ValueError("The parameters of a reward must be finite to be saved.")
+        return fields | {"model": model_of(self.plan)}
+
+    @classmethod
+    def from_stored_fields(cls, fields: dict[str, Any]) -> "TabularFit":
+        """The fit, with its plans made again."""
+        model = fields.pop("model", None)
+        check_fields(cls, "tabular-fit", fields | {"plans": ()})
+        rewards, experts, gap = fields["rewards"], fields["experts"], fields["feature_gap"]
+        if not rewards or len(rewards) != len(experts):
+            raise ValueError(f"There are {len(rewards)} rewards for {len(experts)} demonstrators.")
+        bound = tuple(reward.bind(expert.mdp) for reward, expert in zip(rewards, experts, strict=True))
+        posterior = fields.get("posterior")
+        sizes = {reward.num_parameters for reward in bound}
+        sizes |= set() if gap is None else {len(gap)}
+        sizes |= set() if posterior is None else {posterior.samples.shape[1]}
+        if len(sizes) > 1:
+            raise ValueError(f"Rewards, feature gap and draws differ in the number of parameters: {sorted(sizes)}.")
+        if (gap is not None and not np.isfinite(gap).all()) or fields["log_likelihood"] != fields["log_likelihood"]:
+            raise ValueError("The feature gap must be finite, and the log likelihood a number.")
+        if fields.get("mixture") is not None:
+            checked_policy(experts[0].mdp, fields["mixture"].policy)
+        plans = tuple(plan_of(model, expert.mdp, reward) for expert, reward in zip(experts, bound, strict=True))
+        return cls(**fields | {"rewards": bound, "plans": plans})
+
+
+def model_of(plan: Plan) -> str:
+    """The model of the decision maker that was planned with."""
+    if isinstance(plan.backup, PathBackup):
+        return "path"
+    return "soft" if isinstance(plan.backup, SoftBackup) else "hard"
+
+
+def plan_of(model: Any, mdp: MDP, reward: AbstractReward) -> Plan:
+    """The plan of a reward under a model of the decision maker: "soft", "path" or "hard"."""
+    if model not in ("soft", "path", "hard"):
+        raise ValueError(f"The model is {model!r:.60}, which is not known here.")
+    if model != "path":
+        planner = soft_plan if model == "soft" else hard_plan
+        return planner(mdp, reward.table(mdp))
+    with scope():
+        fixed, by_transition = reward.unfold(mdp)(reward.parameters)
+    return path_plan(mdp, fixed.T if by_transition is None else reward.by_transition(mdp))

@@ -1,0 +1,78 @@
+"""Makes the runs that `tests/estimators/test_kept_runs.py` loads: small ones, of each kind of fit.
+
+They are made once for each format of the store and then kept as they are, so that what users saved can still be read:
+
+    python -m tests.kept_runs.make FOLDER
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import irlax as ix
+from irlax.registry import to_parts
+
+S, A = 3, 2
+
+
+def problem():
+    """An MDP with names, features and demonstrations in it."""
+    rng = np.random.default_rng(0)
+    mdp = ix.MDP.from_dense(rng.dirichlet(np.ones(S), size=(S, A)), np.full(S, 1 / S), discount=0.9, horizon=6)
+    mdp = mdp.labelled(states=["low", "middle", "high"], actions=["wait", "go"], time_unit="day")
+    features = rng.normal(size=(S, A, 2))
+    demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ [1.0, -0.5]).policy, num=30, key=jax.random.key(0))
+    return mdp, ix.LinearReward(features, names=["gain", "cost"]), demos
+
+
+def tabular_fits():
+    """A fit of each tabular estimator, and of each reward that is stored in a way of its own."""
+    mdp, reward, demos = problem()
+    key = jax.random.key(1)
+    network = ix.NeuralReward(np.eye(S), width=3, depth=1, key=key)
+    shaped = ix.ShapedReward(ix.TabularReward("sa"), np.zeros(S), 0.9)
+    statistics = ix.DemoStatistics.from_demos(demos, num_states=S, num_actions=A, discount=0.9, horizon=6)
+    return {
+        "mce": ix.MCEIRL(objective="likelihood").fit(mdp, reward, demos),
+        "mce_cross_validated": ix.MCEIRL(objective="likelihood", l2="cv").fit(mdp, reward, demos),
+        "mce_policy": ix.MCEIRL(solver=ix.LBFGS(max_steps=50)).fit(mdp, reward, ix.soft_plan(mdp, np.eye(S)[0])),
+        "mce_shaped": ix.MCEIRL(l2=0.1).fit(mdp, shaped, demos),
+        "mce_network": ix.MCEIRL(l2=0.1, solver=ix.Adam(max_steps=5)).fit(mdp, network, demos),
+        "mce_statistics": ix.MCEIRL(l2=0.1).fit(mdp, reward, statistics),
+        "maxent": ix.MaxEntIRL(l2=0.1).fit(mdp, reward, demos),
+        "apprenticeship": ix.ApprenticeshipIRL(tol=0.05).fit(mdp, reward, demos),
+        "two_step": ix.TwoStepIRL(iterations=None).fit(mdp, reward, demos),
+        "bayesian": ix.BayesianIRL(num_chains=2, num_warmup=20, num_samples=10).fit(mdp, reward, demos, key=key),
+        "mixture": ix.MixtureIRL(l2=0.5).fit(mdp, reward, demos, key=key),
+    }
+
+
+def expected(fit):
+    """What must still be true of a run when it is loaded."""
+    rewards = getattr(fit, "rewards", None)
+    leaves = [] if rewards is None else jax.tree.leaves([reward.parameters for reward in rewards])
+    return {
+        "class": type(fit).__name__,
+        "estimator": to_parts(fit.estimator).record,
+        "status": fit.status.name,
+        "log_likelihood": fit.log_likelihood,
+        "parameters": np.concatenate([np.ravel(leaf) for leaf in leaves]).tolist() if leaves else [],
+        "summary": str(fit.summary()).splitlines()[:3],
+    }
+
+
+def main(folder: Path) -> None:
+    """Save all fits, with what is expected of each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, fit in tabular_fits().items():
+            fit.save(folder / name)
+            (folder / f"{name}.json").write_text(json.dumps(expected(fit), indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
