@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint types unit docs bench package clean
+MAKEFLAGS += --no-print-directory
+
+.PHONY: setup demo test quick lint types unit docs bench package clean
 
 setup: $(STAMP)
 
@@ -16,7 +18,16 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/irlax demo
 
-test: lint types unit
+# What CI runs: everything. Types are checked beside the suite, whose two workers are not busy all the time.
+test: setup
+	@began=$$(date +%s); $(MAKE) lint && $(MAKE) --jobs 2 types unit; code=$$?; \
+	took=$$(($$(date +%s) - began)); \
+	printf 'make test: %d min %02d s, without installation\n' $$((took / 60)) $$((took % 60)); exit $$code
+
+# For the loop of daily work, in under a minute: the linter, and the tests that tests/quick.txt names.
+quick: setup
+	@began=$$(date +%s); $(MAKE) lint && $(BIN)/python -m pytest -n 2 @tests/quick.txt; code=$$?; \
+	printf 'make quick: %d s, without installation\n' $$(($$(date +%s) - began)); exit $$code
 
 lint: setup
 	$(BIN)/ruff check .
@@ -25,13 +36,9 @@ lint: setup
 types: setup
 	$(BIN)/basedpyright
 
-# Most of the suite's time is compilation, of programs that run for milliseconds: it need not be thorough. XLA's older
-# emitters take a third of the time of the newer ones.
-QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
-  --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
-
+# How programs are compiled for tests, and where they are kept, stands in tests/conftest.py.
 unit: setup
-	XLA_FLAGS="$(QUICKLY)" $(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2
 
 # The site, in out/site, with warnings as errors: `--quiet` would hide them from `--strict`. With its search it is served
 # by `python -m http.server -d out/site`.
@@ -53,4 +60,4 @@ package: setup
 	dist/venv/bin/python tests/packaging/smoke.py
 
 clean:
-	rm -rf $(VENV) .bench out dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench out dist .pytest_cache .ruff_cache .hypothesis .jax_cache

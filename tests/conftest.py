@@ -1,17 +1,74 @@
-"""Shape annotations are enforced in every test: the hook must be in place before irlax is first imported."""
+"""How the suite runs: checked shapes, quick compilation, and files in an order that keeps two workers busy.
+
+Shape annotations are enforced in every test: the hook must be in place before irlax is first imported.
+"""
 
 import gc
+import os
 from pathlib import Path
 
 import jax
 import jaxtyping
 import pytest
 
+ROOT = Path(__file__).parents[1]
+
 # PEP 484 lets an int pass for a float, as every type checker does.
 jaxtyping.install_import_hook("irlax", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
+# Most of the suite's time is compilation, of programs that run for milliseconds: it need not be thorough. XLA's older
+# emitters take a third of the time of the newer ones. In the environment, so that processes started by tests inherit
+# it; XLA reads it when the first array is made.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+# What takes long to compile is kept for the other worker, for processes that tests start and for the next run. One
+# program in ten takes these milliseconds, and they are three quarters of all compilation; to keep the others would cost
+# as much as it saves. `make clean` deletes it.
+CACHE = {
+    "jax_compilation_cache_dir": os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache")),
+    "jax_persistent_cache_min_compile_time_secs": float(
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
+    ),
+}
+for name, value in CACHE.items():
+    jax.config.update(name, value)
+
 # Looking for garbage after every few hundred objects, as Python does, would be a tenth of the suite's time.
 gc.set_threshold(50_000, 10, 10)
+
+#: The files that take longest, as measured (`--durations=0`), longest first: they are started first, so that no worker
+#: is left alone with a long one at the end. The order changes nothing else.
+LONGEST = (
+    "tests/test_docs.py",
+    "tests/test_cli.py",
+    "tests/estimators/sampled/test_sampled.py",
+    "tests/rl/test_learners.py",
+    "tests/mdp/test_ragged.py",
+    "tests/estimators/test_mce.py",
+    "tests/estimators/test_inference.py",
+    "tests/metamorphic/test_weights.py",
+    "tests/estimators/test_mixture.py",
+    "tests/test_examples.py",
+    "tests/metamorphic/test_symmetries.py",
+    "tests/estimators/test_existence.py",
+    "tests/analysis/test_identifiability.py",
+    "tests/report/test_report.py",
+    "tests/estimators/test_store.py",
+    "tests/test_cli_resume.py",
+    "tests/metamorphic/test_verdicts.py",
+    "tests/test_documented_commands.py",
+    "tests/estimators/test_bayesian.py",
+    "tests/metamorphic/test_unidentified.py",
+    "tests/planning/test_transforms.py",
+    "tests/estimators/test_mixture_verdict.py",
+    "tests/estimators/sampled/test_steps.py",
+    "tests/estimators/test_counterfactual.py",
+    "tests/test_site.py",
+    "tests/test_sharding.py",
+)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -19,11 +76,19 @@ def pytest_xdist_make_scheduler(config, log):
     """One file, one worker: tests of a file share what XLA compiled, which is most of their time."""
     from xdist.scheduler import LoadFileScheduling
 
+    config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
     return LoadFileScheduling(config, log)
 
 
-#: Every compiled program holds memory mappings. Linux allows a process 65,530 of them; beyond that XLA crashes.
-MANY_MAPPINGS = 30_000
+def pytest_collection_modifyitems(items):
+    """The longest files first; within a file, and among the others, as they were collected."""
+    place = {ROOT / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
+
+
+#: Every compiled program holds memory mappings. Linux allows a process 65,530 of them; beyond that XLA crashes. A file
+#: adds up to 10,000.
+MANY_MAPPINGS = 45_000
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,7 +103,7 @@ def _room_for_what_is_compiled_next():
 
 @pytest.fixture
 def as_a_user():
-    """Without the hook, which would refuse a wrong type before the door's own message can be read."""
+    """Without the hook, which would refuse a wrong type before irlax can say what is wrong with it."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

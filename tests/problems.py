@@ -13,7 +13,7 @@ S, A, T, K = 3, 2, 4, 2
 
 NATURES = ("stochastic", "deterministic")
 STORES = ("dense", "successors", "scipy")
-DISCOUNTS = (0.0, 0.5, 0.9, 1.0)
+DISCOUNTS = (0.0, 0.9, 1.0)
 REWARDS = ("s", "sa", "sas")
 
 

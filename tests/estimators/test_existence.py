@@ -93,8 +93,7 @@ def test_a_choice_between_states_that_nobody_entered_can_have_no_finite_reward()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("horizon", [3, None])
+@pytest.mark.parametrize(("seed", "horizon"), [(seed, (3, None)[seed % 2]) for seed in range(6)])
 def test_linear_programme_and_gradients_agree(seed, horizon, monkeypatch):
     """The engine for large problems is asked about small ones, which the linear programme decides exactly."""
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 import irlax as ix
+from irlax.estimators.tabular import cross_validation
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.inference import Likelihood, Refits
 from irlax.estimators.tabular.problem import Flattening
@@ -238,7 +239,8 @@ def test_cross_validation_scores_episodes_that_were_not_learned_from():
         ix.cross_validate(estimator, mdp, reward, demos, folds=21)
 
 
-def test_the_score_of_a_cross_validated_penalty_does_not_depend_on_the_scale_of_weights():
+def test_the_score_of_a_cross_validated_penalty_does_not_depend_on_the_scale_of_weights(monkeypatch):
+    monkeypatch.setattr(cross_validation, "CANDIDATES", (1e-3, 0.1, 10.0))
     mdp, features, demos = panel(num=20)
     estimator = ix.MCEIRL(objective="likelihood", l2="cv")
 
