@@ -79,7 +79,7 @@ def test_an_interrupt_leaves_the_fit_so_far(sent, code, files, tmp_path, monkeyp
     class Pressed(sampling.Interrupt):
         def __init__(self):
             super().__init__()
-            self.asked = sent
+            self.received = sent
 
     monkeypatch.setattr("irlax.cli.fit.Interrupt", Pressed)
     end = irlax(*tiny_fit(files, tmp_path / "run"))

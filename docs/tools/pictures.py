@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import irlax as ix
-from irlax.report import plots
 from irlax.estimators.tabular.scene import MOVES, Scene
+from irlax.report import plots
 
 ROOT = Path(__file__).parents[2]
 

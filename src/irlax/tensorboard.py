@@ -1,4 +1,4 @@
-"""Training as TensorBoard shows it."""
+"""Event files for TensorBoard."""
 
 import contextlib
 import time

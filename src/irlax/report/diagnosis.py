@@ -16,7 +16,7 @@ from irlax.report import plots
 from irlax.report.grid import Grid, names_of
 from irlax.report.html import Page
 from irlax.rewards import AbstractReward
-from irlax.tables import Summary, Table, pairs, show
+from irlax.tables import Summary, Table, format_value, pairs
 from irlax.typing import Int
 
 #: A link graph with more states than this cannot be read.
@@ -115,7 +115,7 @@ def diagnosis_page(diagnosis: Diagnosis) -> Page:
         figure, axes = plots.blank(1, width=WIDTH, height=WIDTH * grid.shape[0] / grid.shape[1] + 0.4)
         shown = component.astype(float)
         plots.grid_heatmap(figure, axes[0, 0], grid.picture(shown), title="linked component", marks=grid.board)
-        return page.figure(figure, f"Cells of the same colour are linked: {show(count)} in all.")
+        return page.figure(figure, f"Cells of the same colour are linked: {format_value(count)} in all.")
     if mdp.num_states > MOST_NODES:
         return page
     figure, axes = plots.blank(1, width=6.0, height=5.0)

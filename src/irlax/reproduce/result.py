@@ -7,7 +7,7 @@ from typing import Any
 
 import equinox as eqx
 
-from irlax.tables import Table, show
+from irlax.tables import Table, format_value
 
 
 class Line(eqx.Module):
@@ -39,7 +39,7 @@ class Line(eqx.Module):
     @classmethod
     def below(cls, what: str, published: str, ours: float, bound: float) -> "Line":
         """A claim that some number is (all but) none, or at most a bound."""
-        return cls(what, published, show(float(ours)), f"≤ {show(float(bound))}", bool(ours <= bound))
+        return cls(what, published, format_value(float(ours)), f"≤ {format_value(float(bound))}", bool(ours <= bound))
 
     def record(self) -> dict[str, Any]:
         """For machines."""

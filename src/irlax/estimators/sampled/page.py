@@ -13,7 +13,7 @@ from irlax.estimators.sampled.curves import learning_figure
 from irlax.estimators.tabular.drawings import drawn
 from irlax.report import plots
 from irlax.report.html import Page
-from irlax.tables import pairs, show
+from irlax.tables import format_value, pairs
 from irlax.typing import Float
 
 #: Cells on a side of the map of a reward, and actions that are drawn in each to average over.
@@ -24,7 +24,7 @@ SHOWN = 5
 
 def sampled_page(fit: SampledFit) -> Page:
     """The report on a dynamics-free fit as one page."""
-    lead = f"Learned from {show(fit.num_episodes)} demonstrations, {show(fit.num_choices)} choices, "
+    lead = f"Learned from {format_value(fit.num_episodes)} demonstrations, {format_value(fit.num_choices)} choices, "
     lead += f"by acting in {fit.environment}, whose dynamics were not known."
     page = Page(f"{fit.method}: {'a policy' if fit.reward is None else 'a reward'} from demonstrations", lead)
     if not fit.converged:
@@ -67,7 +67,7 @@ def draw_returns(page: Page, fit: SampledFit) -> Page:
     ax.set_xlabel("true return of an episode")
     ax.set_ylabel("share of episodes")
     ax.legend(frameon=False, fontsize=9)
-    text = f"Returns of {show(len(fit.returns))} episodes in which the final policy acted once more"
+    text = f"Returns of {format_value(len(fit.returns))} episodes in which the final policy acted once more"
     text += ", beside the demonstrations'" if len(returns) > 1 else ""
     return drawn(page, figure, f"{text}. Dotted lines are means.")
 
@@ -97,7 +97,7 @@ def _on_plane(page: Page, fit: SampledFit, observations: Float[np.ndarray, "n 2"
     ax.set_xlabel("first coordinate of the observation")
     ax.set_ylabel("second coordinate")
     mean = "" if getattr(fit.reward, "over", None) == "s" else ", on average over the policy's actions"
-    shown = f"The lines are {show(min(SHOWN, fit.num_episodes))} demonstrations, which begin at the dots."
+    shown = f"The lines are {format_value(min(SHOWN, fit.num_episodes))} demonstrations, which begin at the dots."
     return drawn(page, figure, f"The learned reward of each place{mean}, without its potential if it has one. {shown}")
 
 
@@ -135,7 +135,7 @@ def _along(page: Page, fit: SampledFit) -> Page:
             ax.plot(demos.times[start:end], plots.tame(values[start:end]), color=colour, linewidth=1)
         ax.set_xlabel("step of the episode")
         ax.set_ylabel(name)
-    text = f"What each step pays along {show(demos.num_episodes)} demonstrations, a colour for each."
+    text = f"What each step pays along {format_value(demos.num_episodes)} demonstrations, a colour for each."
     text += " The two scales are not the same: a reward is learned up to what does not change behaviour."
     return drawn(page, figure, text if len(curves) > 1 else text.partition(" The two")[0])
 

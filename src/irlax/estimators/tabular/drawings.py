@@ -11,7 +11,7 @@ from irlax.iteration import History
 from irlax.report import plots
 from irlax.report.grid import MOVES, Grid
 from irlax.report.html import Page
-from irlax.tables import show
+from irlax.tables import format_value
 from irlax.typing import Float, Int
 
 #: Grids with more cells than this on a side have colours for actions instead of arrows.
@@ -41,7 +41,11 @@ def _listed(scene: Scene, columns: int = 1) -> tuple[Any, np.ndarray, Int[np.nda
     states = scene.shown
     figure, axes = plots.blank(columns, height=1.2 + 0.27 * len(states))
     left_out = scene.mdp.num_states - len(states)
-    note = f" Shown are the {len(states)} states that are visited most; {show(left_out)} are not." if left_out else ""
+    note = (
+        f" Shown are the {len(states)} states that are visited most; {format_value(left_out)} are not."
+        if left_out
+        else ""
+    )
     return figure, axes[0], states, note
 
 
@@ -167,7 +171,7 @@ def draw_convergence(
     loss, gradient = plots.tame(history.loss), plots.tame(history.gradient)
     if len(loss) < 2 or not np.isfinite(loss).any():
         return page
-    text = text or f"What was minimised, and how steep it still was, over {show(len(loss) - 1)} steps."
+    text = text or f"What was minimised, and how steep it still was, over {format_value(len(loss) - 1)} steps."
     figure, axes = plots.blank(2)
     for ax, name, curve in zip(
         axes[0], curves, (loss - np.nanmin(loss) if from_lowest else loss, gradient), strict=True

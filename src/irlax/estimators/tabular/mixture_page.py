@@ -13,7 +13,7 @@ from irlax.estimators.tabular.scene import Scene
 from irlax.estimators.tabular.tabular_summary import SHOWN_PARAMETERS
 from irlax.report import plots
 from irlax.report.html import Page
-from irlax.tables import show
+from irlax.tables import format_value
 
 #: At most this many types are drawn.
 SHOWN_TYPES = 6
@@ -22,8 +22,8 @@ SHOWN_TYPES = 6
 def mixture_page(fit: MixtureFit) -> Page:
     """The report on a mixture as one page."""
     mdp = fit.expert.mdp
-    seen = f"{show(fit.num_individuals)} individuals, {show(fit.num_choices)} choices"
-    size = f"{show(mdp.num_states)} states and {show(mdp.num_actions)} actions"
+    seen = f"{format_value(fit.num_individuals)} individuals, {format_value(fit.num_choices)} choices"
+    size = f"{format_value(mdp.num_states)} states and {format_value(mdp.num_actions)} actions"
     page = Page("MixtureIRL: unobserved types, each with its own reward", f"Learned from {seen}, in an MDP of {size}.")
     if not fit.converged:
         page = page.text(f"This fit {fit.status.value}. {fit.reason}", alert=True)

@@ -27,7 +27,7 @@ from irlax.report.grid import Grid
 from irlax.report.html import Page
 from irlax.rewards import TabularReward
 from irlax.rewards.reward import flat
-from irlax.tables import show
+from irlax.tables import format_value
 
 #: Up to this many parameters are listed at the top.
 SHORT_LIST = 12
@@ -47,8 +47,12 @@ def fit_page(fit: TabularFit) -> Page:
 
 def _lead(fit: TabularFit) -> str:
     horizon = "an infinite horizon" if fit.mdp.horizon is None else f"horizon {fit.mdp.horizon}"
-    seen = f"{show(fit.num_episodes)} episodes, {show(fit.num_choices)} choices" if fit.num_episodes else "a policy"
-    size = f"{show(fit.mdp.num_states)} states and {show(fit.mdp.num_actions)} actions"
+    seen = (
+        f"{format_value(fit.num_episodes)} episodes, {format_value(fit.num_choices)} choices"
+        if fit.num_episodes
+        else "a policy"
+    )
+    size = f"{format_value(fit.mdp.num_states)} states and {format_value(fit.mdp.num_actions)} actions"
     return f"Learned from {seen}, in an MDP of {size} with discount {float(fit.mdp.discount):g} and {horizon}."
 
 
@@ -119,7 +123,8 @@ def convergence_section(page: Page, fit: TabularFit) -> Page:
     """How the solver, or the chains, got there."""
     if fit.mixture is not None:
         curves = ("distance to the demonstrator", "how much of it may still be saved")
-        text = f"How far the mixture was from the demonstrator, with each of {show(len(fit.history))} policies found."
+        num = format_value(len(fit.history))
+        text = f"The distance of the mixture to the demonstrator, with each of {num} policies found."
         return draw_convergence(page, fit.history, curves=curves, text=text, from_lowest=False)
     return draw_convergence(page, fit.history) if fit.samples is None else _trace(page, fit.history)
 
