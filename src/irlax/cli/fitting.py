@@ -135,9 +135,9 @@ def _parsed(text: str) -> Any:
             continue
     prior = re.fullmatch(r"(Normal|Laplace)\((.*)\)", text)
     if prior is not None:
-        from irlax.estimators.tabular import bayesian
+        from irlax.estimators.tabular import priors
 
-        return getattr(bayesian, prior[1])(*(_parsed(scale) for scale in prior[2].split(",") if scale))
+        return getattr(priors, prior[1])(*(_parsed(scale) for scale in prior[2].split(",") if scale))
     return _WORDS.get(text.lower(), text)
 
 

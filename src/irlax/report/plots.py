@@ -46,7 +46,7 @@ def label(text: str, longest: int = 22) -> str:
     return shown.replace("$", r"\$")
 
 
-def tame(values: np.ndarray) -> np.ndarray:
+def clip_for_plot(values: np.ndarray) -> np.ndarray:
     """Values that can be drawn: axes overflow long before float64 does."""
     return np.clip(np.asarray(values, np.float64), -1e100, 1e100)
 

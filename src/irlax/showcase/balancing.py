@@ -5,7 +5,7 @@ import jax.random as jr
 from irlax.envs import collect, expert_demos, make
 from irlax.estimators.sampled import AIRL, SampledFit
 from irlax.estimators.sampled.curves import learning_figure
-from irlax.estimators.tabular.drawings import drawn
+from irlax.estimators.tabular.drawings import add_figure
 from irlax.report import Page
 from irlax.report.strips import strip
 from irlax.showcase.section import Section
@@ -57,10 +57,10 @@ def _drawn(page: Page, table: Table, fit: SampledFit) -> Page:
         "An episode always has 500 steps; after a fall the world stands still. Were it to end with the fall, its "
         "length alone would give the demonstrator away, and any positive reward would do."
     )
-    page = drawn(
+    page = add_figure(
         page.table(table),
         learning_figure(fit.history, float(fit.demos.returns.mean())),
         "How it learned: how long the pole stands, up to what was demonstrated (dotted), and the gap in pay.",
     )
     acted = collect(env, fit.policy, 1, jr.key(SEED + 1))
-    return drawn(page, strip(env, acted), "An episode of the learned policy, from left to right.")
+    return add_figure(page, strip(env, acted), "An episode of the learned policy, from left to right.")

@@ -11,7 +11,7 @@ from irlax.envs import Tabular
 from irlax.estimators.sampled import SampledFit, SampledMCEIRL
 from irlax.estimators.sampled.curves import learning_figure
 from irlax.estimators.sampled.page import mean_reward
-from irlax.estimators.tabular.drawings import drawn
+from irlax.estimators.tabular.drawings import add_figure
 from irlax.report import Page, plots
 from irlax.report.grid import Grid
 from irlax.rl import PPO
@@ -102,7 +102,7 @@ def _drawn(page: Page, table: Table, fit: SampledFit, found: Any, truth: Any) ->
         "same estimator, maximum causal entropy, with samples in place of planning. AIRL, GAIL and guided cost "
         "learning go round in the same circle, with another way to set the pay."
     )
-    page = drawn(
+    page = add_figure(
         page.table(table),
         learning_figure(fit.history, float(fit.demos.returns.mean())),
         "How it learned: what our walks earn by the walker's own count comes up to what the walker earns (dotted), "
@@ -112,7 +112,7 @@ def _drawn(page: Page, table: Table, fit: SampledFit, found: Any, truth: Any) ->
     scale = plots.limits(found, truth)
     for ax, values, title in zip(axes[0], (truth, found), ("the walker's reward", "learned by acting"), strict=True):
         plots.grid_heatmap(figure, ax, grid.picture(values), title=title, scale=scale, bar="", marks=grid.board)
-    return drawn(
+    return add_figure(
         page,
         figure,
         "The reward of each cell: true, and learned without knowing the dynamics. It is rougher than what planning "

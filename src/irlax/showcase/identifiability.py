@@ -5,8 +5,8 @@ import numpy as np
 
 from irlax.analysis import identify, same_soft_policy, shape
 from irlax.estimators.tabular import MCEIRL
-from irlax.estimators.tabular.drawings import drawn
-from irlax.estimators.tabular.page import draw_untold
+from irlax.estimators.tabular.drawings import add_figure
+from irlax.estimators.tabular.page import draw_unidentified
 from irlax.planning import soft_plan
 from irlax.report import Page, plots
 from irlax.report.grid import Grid
@@ -57,7 +57,7 @@ def _drawn(page: Page, table: Table, potential: np.ndarray) -> Page:
         "Learned from the same walks, with a small penalty. What is hidden is set apart; of the rest the standard "
         "error says how well these walks reveal it: worst where the walker seldom is."
     )
-    return draw_untold(page, fit, fit.identification(), grid)
+    return draw_unidentified(page, fit, fit.identification(), grid)
 
 
 def _two_rewards(page: Page, grid: Grid, potential: np.ndarray) -> Page:
@@ -71,7 +71,7 @@ def _two_rewards(page: Page, grid: Grid, potential: np.ndarray) -> Page:
     for ax, values, title in zip(axes[0], (plain, mean), ("a reward", "the same, and a potential"), strict=True):
         plots.grid_heatmap(figure, ax, grid.picture(values), title=title, bar="", marks=grid.board)
     apart = np.abs(soft_plan(world.mdp, plain).policy - soft_plan(world.mdp, shaped).policy).max()
-    return drawn(
+    return add_figure(
         page,
         figure,
         f"Two rewards for a step to the right. Their policies differ by {apart:.0e} at most: no observer can tell "

@@ -6,7 +6,7 @@ import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.estimators.tabular import MCEIRL
-from irlax.estimators.tabular.drawings import draw_policy, draw_reward, draw_visits, drawn
+from irlax.estimators.tabular.drawings import add_figure, draw_policy, draw_reward, draw_visits
 from irlax.estimators.tabular.scene import Scene
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.report import Page, plots
@@ -62,7 +62,7 @@ def _drawn(page: Page, fit: TabularFit, table: Table) -> Page:
         )
         .table(table)
     )
-    page = drawn(
+    page = add_figure(
         page,
         _intervals(table),
         "Each weight with its 95% interval; diamonds are the truth, which the estimator was not told. Home, which "
