@@ -96,13 +96,13 @@ def test_cloning_takes_the_demonstrations_that_ship(tmp_path):
 
 
 def test_flags_derive_from_the_classes():
-    made = fitting.estimator_of("airl", {"tol": 0.1}, fitting.named(["over=sas", "learner.epochs=2"]))
+    made = fitting.estimator_of("airl", {"tol": 0.1}, fitting.parse_settings(["over=sas", "learner.epochs=2"]))
     assert made == ix.AIRL(over="sas", tol=0.1, learner=PPO(temperature=1.0, explore=0.0, epochs=2))
     assert fitting.estimator_of("gail", {}, {}) == ix.GAIL()
     other = fitting.estimator_of("sampled-mce", {}, {"learner": "sac", "learner.width": "32"})
     assert other == ix.SampledMCEIRL(learner=SAC(temperature=1.0, width=32))
-    given = fitting.named(["env.wall=right", "rounds=3", "env.horizon=7"])
-    assert fitting.of_environment(given) == {"wall": "right", "horizon": 7} and given == {"rounds": "3"}
+    given = fitting.parse_settings(["env.wall=right", "rounds=3", "env.horizon=7"])
+    assert fitting.take_env_settings(given) == {"wall": "right", "horizon": 7} and given == {"rounds": "3"}
     assert set(fitting.METHODS) == set(fitting.ACTING) | {"mce", "maxent", "apprenticeship", "bayesian", "two-step"}
 
 

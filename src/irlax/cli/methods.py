@@ -1,4 +1,4 @@
-"""The methods of `irlax fit`: one list, from which the command line and its help are made."""
+"""The methods of `irlax fit`, in one list for the command line and its help."""
 
 import enum
 import importlib
@@ -19,13 +19,14 @@ METHODS = {
     "gail": ("sampled.gail", "GAIL"),
     "cloning": ("sampled.cloning", "BehaviouralCloning"),
 }
-#: Those that act in an environment, because they do not know its dynamics.
+#: The methods that need an environment to act in, instead of known dynamics.
 ACTING = tuple(name for name, (module, _) in METHODS.items() if module.startswith("sampled."))
 
-Method = enum.Enum("Method", {name: name for name in METHODS})
+#: The methods as an enum, which typer turns into the choices of --method. Its members are not known to type checkers.
+Method: Any = enum.Enum("Method", {name: name for name in METHODS})
 
 
 def estimator_class(method: str) -> Any:
-    """The class of a method's estimator, imported when it is asked for."""
+    """The class of a method's estimator, imported when it is needed."""
     module, name = METHODS[method]
     return getattr(importlib.import_module(f"irlax.estimators.{module}"), name)

@@ -38,11 +38,11 @@ class EM(AbstractIteration[EMState]):
     tol: float
 
     def init(self) -> EMState:
-        return EMState(self.mixture.posed(self.single).evaluate(self.start), np.inf)
+        return EMState(self.mixture.to_problem(self.single).evaluate(self.start), np.inf)
 
     def step(self, state: EMState) -> EMState:
         x = _em_step(self.mixture, self.single, state.at.x, self.tol)
-        at = self.mixture.posed(self.single).evaluate(x)
+        at = self.mixture.to_problem(self.single).evaluate(x)
         return EMState(at, state.at.loss - at.loss)
 
     def status(self, state: EMState) -> Status | None:
@@ -50,12 +50,12 @@ class EM(AbstractIteration[EMState]):
         return Status.STEPS_TAKEN if state.gain < MIN_GAIN else None
 
     def iterates(self, state: EMState) -> list[Iterate]:
-        return [minimisation_iterate(self.mixture.posed(self.single), state.at)]
+        return [minimisation_iterate(self.mixture.to_problem(self.single), state.at)]
 
 
 def _em_step(mixture: Mixture, single: Problem, x: Float[np.ndarray, " P"], tol: float) -> Float[np.ndarray, " P"]:
     """The parameters after one step: posteriors at x, then shares and weighted fits of the types given these."""
-    posterior = softmax(np.asarray(joint_at(mixture, mixture.posed(single), jnp.asarray(x))), axis=1)
+    posterior = softmax(np.asarray(joint_at(mixture, mixture.to_problem(single), jnp.asarray(x))), axis=1)
     shares = np.asarray(mixture.weights) @ posterior
     size = len(single.scale)
     parameters = []

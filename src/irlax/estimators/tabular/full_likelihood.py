@@ -214,8 +214,10 @@ def _transition_density(nature: Nature, demos: Demonstrations) -> TransitionDens
     rows, observed = demos.moves()
     next_states, is_observed = np.zeros(demos.num_steps, int), np.zeros(demos.num_steps, bool)
     next_states[rows], is_observed[rows] = observed, True
-    arrays = (jnp.asarray(array, jnp.int32) for array in (demos.tabular_states, demos.actions, next_states))
-    return TransitionDensity(nature.dynamics, *arrays, jnp.asarray(is_observed))
+    states, actions, after = (
+        jnp.asarray(array, jnp.int32) for array in (demos.tabular_states, demos.actions, next_states)
+    )
+    return TransitionDensity(nature.dynamics, states, actions, after, jnp.asarray(is_observed))
 
 
 def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:

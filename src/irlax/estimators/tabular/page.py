@@ -23,7 +23,7 @@ from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.estimators.tabular.tabular_summary import SHOWN_PARAMETERS
 from irlax.iteration import History
 from irlax.report import plots
-from irlax.report.diagnosis import MOST_PARAMETERS, hidden_part
+from irlax.report.diagnosis import MAX_PARAMETERS, hidden_part
 from irlax.report.grid import Grid
 from irlax.report.html import Page
 from irlax.rewards import TabularReward
@@ -94,7 +94,7 @@ def behaviour_section(page: Page, fit: TabularFit) -> Page:
 
 def identification_section(page: Page, fit: TabularFit) -> Page:
     """Directions that are not identified, and on a grid the two parts of the reward with standard errors."""
-    if fit.reward.num_parameters > MOST_PARAMETERS or fit.mdp.num_states > MOST_PARAMETERS:
+    if fit.reward.num_parameters > MAX_PARAMETERS or fit.mdp.num_states > MAX_PARAMETERS:
         return page
     found, grid = fit.identification(), Grid.of(fit.mdp)
     page = page.heading("What the data cannot tell")
