@@ -45,7 +45,7 @@ def test_a_sound_installation_is_healthy():
 
 
 def test_what_is_missing_or_old_is_a_fault_and_an_absent_extra_is_not(installed, monkeypatch):
-    monkeypatch.setattr(doctor, "checked", list)
+    monkeypatch.setattr(doctor, "run_checks", list)
     end = irlax("doctor", "--json")
     record = json.loads(end.out)
     fits = {package["name"]: package["fits"] for package in record["packages"]}

@@ -2,7 +2,7 @@
 
 import enum
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 #: The module, below `irlax.estimators`, and the class of each method.
 METHODS = {
@@ -22,8 +22,12 @@ METHODS = {
 #: The methods that need an environment to act in, instead of known dynamics.
 ACTING = tuple(name for name, (module, _) in METHODS.items() if module.startswith("sampled."))
 
-#: The methods as an enum, which typer turns into the choices of --method. Its members are not known to type checkers.
-Method: Any = enum.Enum("Method", {name: name for name in METHODS})
+if TYPE_CHECKING:
+    # Type checkers do not see the members of an enum that is made from a dict.
+    Method = Any
+else:
+    #: The methods as an enum, from which typer makes the choices of --method.
+    Method = enum.Enum("Method", {name: name for name in METHODS})
 
 
 def estimator_class(method: str) -> Any:
