@@ -6,7 +6,8 @@ import numpy as np
 from irlax import MCEIRL, MDP, LinearReward, MaxEntIRL, NeuralReward, ShapedReward, Status, TabularReward, rollout
 from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.tabular_fit import TabularFit, plan_of
+from irlax.estimators.tabular.plan_of_reward import plan_of
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.iteration import History
 
 S, A, T, K, GAMMA = 4, 2, 3, 2, 0.9

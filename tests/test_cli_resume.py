@@ -42,7 +42,7 @@ def test_resume_goes_on_from_an_unfinished_fit(files, tmp_path):
     whole = ix.MCEIRL(l2=0.1).fit(small_mdp(), ix.TabularReward("s"), small_demos(small_mdp()))
     np.testing.assert_allclose(resumed.reward.parameters, whole.reward.parameters, atol=1e-6)
     finished = irlax(*fit, "--out", tmp_path / "run", "--resume")
-    assert finished.code == 0 and "finished already" in finished.err and finished.out == f"{resumed.summary()}\n"
+    assert finished.code == 0 and "already finished" in finished.err and finished.out == f"{resumed.summary()}\n"
 
 
 def test_resume_refuses_a_fit_of_another_problem(files, run, tmp_path):
@@ -58,19 +58,19 @@ def test_resume_refuses_a_fit_of_another_problem(files, run, tmp_path):
     )
     mdp, same = files / "mdp.npz", files / "panel.csv"
     for arguments, message in (
-        ((mdp, same, "--reward", "s", "--method", "maxent"), "method: 'MaxEntIRL' asked, 'MCEIRL' in the folder"),
+        ((mdp, same, "--reward", "s", "--method", "maxent"), "method: 'MaxEntIRL' requested, 'MCEIRL' in the folder"),
         ((mdp, tmp_path / "other.csv", "--reward", "s"), "other demonstrations"),
         ((mdp, same, "--reward", "s", "--start", "mdp"), "another start distribution"),
         ((mdp, same, "--features", tmp_path / "other.npy"), "other features"),
         ((mdp, same, "--reward", "sa"), "another kind of reward"),
-        ((tmp_path / "longer.npz", same, "--reward", "s"), "horizon: 5 asked, 4 in the folder"),
-        ((tmp_path / "hasty.npz", same, "--reward", "s"), "discount: 0.5 asked, 0.9 in the folder"),
+        ((tmp_path / "longer.npz", same, "--reward", "s"), "horizon: 5 requested, 4 in the folder"),
+        ((tmp_path / "hasty.npz", same, "--reward", "s"), "discount: 0.5 requested, 0.9 in the folder"),
         ((tmp_path / "moved.npz", same, "--reward", "s"), "another MDP"),
-        ((mdp, same, "--reward", "s", "--l2", 0.2), "l2: 0.2 asked, 0.1 in the folder"),
-        ((mdp, same, "--reward", "s", "--l2", "cv"), "l2: 'cv' asked, 0.1 in the folder"),
+        ((mdp, same, "--reward", "s", "--l2", 0.2), "l2: 0.2 requested, 0.1 in the folder"),
+        ((mdp, same, "--reward", "s", "--l2", "cv"), "l2: 'cv' requested, 0.1 in the folder"),
         (
             (mdp, same, "--reward", "s", "--objective", "likelihood"),
-            "objective: 'likelihood' asked, 'feature-matching' in the folder",
+            "objective: 'likelihood' requested, 'feature-matching' in the folder",
         ),
     ):
         given = arguments if "--l2" in arguments else (*arguments, "--l2", 0.1)
@@ -86,8 +86,8 @@ def test_a_fit_that_was_saved_in_python_is_compared_by_its_estimator(files, tmp_
     mdp = small_mdp()
     ix.MCEIRL(l2=0.1).fit(mdp, ix.TabularReward("s"), small_demos(mdp)).save(tmp_path / "run")
     fit = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--out", tmp_path / "run", "--resume"]
-    assert "l2: 0.0 asked, 0.1 in the folder" in irlax(*fit).err
-    assert "finished already" in irlax(*fit, "--l2", 0.1).err
+    assert "l2: 0.0 requested, 0.1 in the folder" in irlax(*fit).err
+    assert "already finished" in irlax(*fit, "--l2", 0.1).err
 
 
 def test_draws_with_another_key_are_another_fit(files, run, tmp_path):
@@ -97,7 +97,7 @@ def test_draws_with_another_key_are_another_fit(files, run, tmp_path):
     fit = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--out", tmp_path / "run", "--resume"]
     end = irlax(*fit, "--method", "bayesian", "--key", 4)
     assert end.code == 2 and "another --key than 4" in end.err
-    assert "finished already" in irlax(*fit, "--method", "bayesian", "--key", 3).err
+    assert "already finished" in irlax(*fit, "--method", "bayesian", "--key", 3).err
 
 
 def test_a_finished_fit_is_gone_on_with_where_the_solver_or_the_tolerance_is_another(files, tmp_path):
@@ -106,10 +106,10 @@ def test_a_finished_fit_is_gone_on_with_where_the_solver_or_the_tolerance_is_ano
     rough = ix.load(tmp_path / "run")
     end = irlax(*fit, "--tol", 1e-9, "--solver", "lbfgs", "--resume")
     fine = ix.load(tmp_path / "run")
-    assert end.code == 0 and "tol: 1e-09 asked, 0.01 in the folder" in end.err and "solver: 'lbfgs'" in end.err
+    assert end.code == 0 and "tol: 1e-09 requested, 0.01 in the folder" in end.err and "solver: 'lbfgs'" in end.err
     assert fine.certificate.gradient <= 1e-9 < rough.certificate.gradient
     assert fine.iterations > rough.iterations and fine.seconds > rough.seconds
-    assert "finished already" in irlax(*fit, "--tol", 1e-9, "--solver", "lbfgs", "--resume").err
+    assert "already finished" in irlax(*fit, "--tol", 1e-9, "--solver", "lbfgs", "--resume").err
 
 
 def test_a_finished_fit_is_scored_by_the_demonstrations_that_are_held_out_now(files, tmp_path):
@@ -121,7 +121,7 @@ def test_a_finished_fit_is_scored_by_the_demonstrations_that_are_held_out_now(fi
     kept = ix.load(tmp_path / "run")
     steps = zip(other.times, other.states, other.actions, strict=True)
     score = sum(np.log(kept.policy[t, s, a]) for t, s, a in steps)
-    assert (first.code, again.code) == (0, 0) and "finished already" in again.err
+    assert (first.code, again.code) == (0, 0) and "already finished" in again.err
     np.testing.assert_allclose(json.loads(again.out)["held_out_log_likelihood"], score, rtol=1e-10)
     np.testing.assert_allclose(kept.held_out_log_likelihood, score, rtol=1e-10)
     assert (irlax(*fit, "--resume").code, ix.load(tmp_path / "run").held_out_log_likelihood) == (

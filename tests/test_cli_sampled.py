@@ -103,18 +103,19 @@ def test_cloning_takes_the_demonstrations_that_ship(tmp_path):
 
 
 def test_flags_derive_from_the_classes():
-    made = fitting.estimator_of("airl", {"tol": 0.1}, fitting.named(["reward.over=sas", "learner.epochs=2"]))
+    made = fitting.estimator_of("airl", {"tol": 0.1}, fitting.parse_settings(["reward.over=sas", "learner.epochs=2"]))
     learner = PPO(temperature=1.0, explore=0.0, epochs=2)
     assert made == ix.AIRL(reward=ix.RewardNet(over="sas"), rounds=ix.Rounds(tol=0.1), learner=learner)
-    made = fitting.estimator_of("airl", {}, fitting.named(["potential.over=s", "potential.width=8", "rounds.num=3"]))
+    given = fitting.parse_settings(["potential.over=s", "potential.width=8", "rounds.num=3"])
+    made = fitting.estimator_of("airl", {}, given)
     assert made == ix.AIRL(potential=ix.RewardNet(over="s", width=8), rounds=ix.Rounds(num=3))
-    made = fitting.estimator_of("gcl", {}, fitting.named(["cloning.steps=7", "monotonic=1"]))
+    made = fitting.estimator_of("gcl", {}, fitting.parse_settings(["cloning.steps=7", "monotonic=1"]))
     assert made == ix.GCL(cloning=dataclasses.replace(ix.GCL().cloning, steps=7), monotonic=1)
     assert fitting.estimator_of("gail", {}, {}) == ix.GAIL()
     other = fitting.estimator_of("sampled-mce", {}, {"learner": "sac", "learner.width": "32"})
     assert other == ix.SampledMCEIRL(learner=SAC(temperature=1.0, width=32))
-    given = fitting.named(["env.wall=right", "rounds.num=3", "env.horizon=7"])
-    assert fitting.of_environment(given) == {"wall": "right", "horizon": 7} and given == {"rounds.num": "3"}
+    given = fitting.parse_settings(["env.wall=right", "rounds.num=3", "env.horizon=7"])
+    assert fitting.take_env_settings(given) == {"wall": "right", "horizon": 7} and given == {"rounds.num": "3"}
     tabular = {"mce", "maxent", "apprenticeship", "bayesian", "two-step", "mixture"}
     assert set(METHODS) == set(ACTING) | tabular
 

@@ -45,7 +45,7 @@ def test_a_sound_installation_is_healthy():
 
 
 def test_what_is_missing_or_old_is_a_fault_and_an_absent_extra_is_not(installed, monkeypatch):
-    monkeypatch.setattr(doctor, "checked", list)
+    monkeypatch.setattr(doctor, "run_checks", list)
     end = irlax("doctor", "--json")
     record = json.loads(end.out)
     fits = {package["name"]: package["fits"] for package in record["packages"]}
@@ -55,7 +55,7 @@ def test_what_is_missing_or_old_is_a_fault_and_an_absent_extra_is_not(installed,
     assert record["extras"]["bad"] == {"installed": False, "install": "pip install 'irlax[bad]'"}
     monkeypatch.setattr(Distribution, "REQUIRES", ("numpy>=1", 'gone>=2; extra == "bad"'))
     shown = irlax("doctor")
-    assert shown.code == 0 and "pip install 'irlax[bad]'" in shown.out and "All is well" in shown.out
+    assert shown.code == 0 and "pip install 'irlax[bad]'" in shown.out and "No problems found" in shown.out
 
 
 def test_a_check_that_fails_is_told_not_raised(monkeypatch):
@@ -63,7 +63,7 @@ def test_a_check_that_fails_is_told_not_raised(monkeypatch):
         raise RuntimeError("the sky is down")
 
     monkeypatch.setattr(selfcheck, "CHECKS", {"sky": broken, "sum": lambda: selfcheck._within("off by", 2.0, 1.0)})
-    sky, off = selfcheck.checked()
+    sky, off = selfcheck.run_checks()
     assert not sky.passed and "the sky is down" in sky.detail
     assert not off.passed and "2" in off.detail
     assert irlax("doctor").code == 1

@@ -19,7 +19,7 @@ from benchmarks import record
 from scipy.stats import binom, chisquare
 
 import irlax as ix
-from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
+from irlax.estimators.tabular import BayesianIRL, Laplace, Normal
 from irlax.status import Status, UnfinishedWarning
 
 NUM_STATES, NUM_ACTIONS, NUM_FEATURES, DISCOUNT, EPISODES, LENGTH = 4, 2, 2, 0.9, 30, 10

@@ -18,7 +18,7 @@ import scipy.stats
 from benchmarks import figures, record
 
 import irlax as ix
-from irlax.reproduce.imitation import HELD_OUT_KEY, PROBLEMS, SHOWN, Yardsticks, fitted, interquartile_mean
+from irlax.reproduce.imitation import ENV_OPTIONS, HELD_OUT_KEY, PROBLEMS, ReferenceReturns, fitted, interquartile_mean
 
 METHODS = ("AIRL", "SampledMCEIRL", "GCL", "GANGCL", "GAIL", "BehaviouralCloning")
 DEMOS = (1, 5, 20)
@@ -32,7 +32,7 @@ def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[
     own = options.rounds is None or method == "BehaviouralCloning"
     settings = {} if own else {"rounds": ix.Rounds(num=options.rounds)}
     estimator = getattr(ix, method)(**settings)
-    yardsticks = Yardsticks.of(env, float(everything.returns.mean()))
+    references = ReferenceReturns.of(env, float(everything.returns.mean()))
     rows = []
     for count in options.demos:
         # The first few over and over: as many rows whatever their number, so that nothing is compiled anew.
@@ -40,21 +40,21 @@ def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[
         began = time.perf_counter()
         fits = fitted(estimator, env, demos, options.seeds)
         seconds = time.perf_counter() - began
-        scores = np.array([yardsticks.score(fit.returns.mean()) for fit in fits])
+        scores = np.array([references.score(fit.returns.mean()) for fit in fits])
         rows.append(
             {
                 "method": method,
                 "problem": problem,
                 "demonstrations": count,
-                "expert": round(yardsticks.expert, 1),
-                "random": round(yardsticks.chance, 1),
+                "expert": round(references.expert, 1),
+                "random": round(references.random, 1),
                 "scores_by_seed": np.round(scores, 3).tolist(),
                 "score": round(interquartile_mean(scores), 3),
                 "interval": bootstrapped(scores),
                 "environment_steps": int(fits[0].history["steps"][-1]),
                 "seconds": round(seconds, 1),
                 "converged": [fit.status.name for fit in fits],
-                "curve": curve(fits, yardsticks),
+                "curve": curve(fits, references),
                 "device": jax.devices()[0].device_kind,
                 "commit": record.commit(),
             }
@@ -70,11 +70,11 @@ def bootstrapped(scores: np.ndarray) -> list[float]:
     return np.round(np.quantile(scipy.stats.trim_mean(drawn, 0.25, axis=1), [0.025, 0.975]), 3).tolist()
 
 
-def curve(fits: list[Any], yardsticks: Yardsticks) -> dict[str, list[float]]:
+def curve(fits: list[Any], references: ReferenceReturns) -> dict[str, list[float]]:
     """The scores of the policies on the way, at thirty times: mean, lowest and highest over seeds."""
     if "return" not in fits[0].history:
         return {}
-    scores = yardsticks.score(np.stack([fit.history["return"] for fit in fits]))
+    scores = references.score(np.stack([fit.history["return"] for fit in fits]))
     parts = np.array_split(np.arange(scores.shape[1]), min(30, scores.shape[1]))
     points = np.stack([scores[:, part].mean(axis=1) for part in parts])
     columns = {"mean": points.mean(axis=1), "low": points.min(axis=1), "high": points.max(axis=1)}
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--demos", nargs="*", type=int, choices=DEMOS, default=list(DEMOS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, help="by default, each estimator's own")
-    parser.add_argument("--after-end", choices=("absorbing", "fixed-horizon"), default=SHOWN["after_end"])
+    parser.add_argument("--after-end", choices=("absorbing", "fixed-horizon"), default=ENV_OPTIONS["after_end"])
     parser.add_argument("--workers", type=int, default=1, help="processes, for machines that have room for them")
     options = parser.parse_args()
     source = record.provenance(MODULE, "irlax", "jax")

@@ -87,7 +87,7 @@ def tried(
     seconds = time.perf_counter() - began
     here = fit.expected_value_difference(world.env.reward)
     moved = [method.build(new.env, key).with_parameters(fit.reward.parameters) for new in new_worlds]
-    elsewhere = np.mean([new.lost(reward) for new, reward in zip(new_worlds, moved, strict=True)])
+    elsewhere = np.mean([new.value_difference(reward) for new, reward in zip(new_worlds, moved, strict=True)])
     return Trial(seed, demos.num_episodes, name, here, float(elsewhere), seconds, fit.status.name.lower()), fit
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks import record
 from benchmarks.quality.imitation import bootstrapped
 
-from irlax.reproduce.fu_2018_transfer import PUBLISHED, ROWS, TRUTH, Mazes, moved
+from irlax.reproduce.fu_2018_transfer import PUBLISHED, ROWS, TRUTH, Mazes, transfer
 from irlax.reproduce.imitation import interquartile_mean
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     work = [(name, mazes.true_returns, options) for name in options.only]
     found = {row["reward"]: row for row in record.spread(carried, work, options.workers)}
     figures += [found[name] for name in options.only]
-    record.write(options.out, {**source, "random": round(mazes.yardsticks.chance, 2), "figures": figures})
+    record.write(options.out, {**source, "random": round(mazes.references.random, 2), "figures": figures})
     print(table(figures))
 
 
@@ -44,14 +44,14 @@ def carried(work: tuple[str, list[float], argparse.Namespace]) -> dict[str, Any]
     estimator = ROWS[name]
     if options.rounds is not None:
         estimator = dataclasses.replace(estimator, rounds=dataclasses.replace(estimator.rounds, num=options.rounds))
-    found = moved(estimator, Mazes.with_returns(true_returns), seeds=options.seeds, steps=options.steps)
+    found = transfer(estimator, Mazes.with_returns(true_returns), seeds=options.seeds, steps=options.steps)
     row = {
         "reward": name,
-        "returns": np.round(found.there, 2).tolist(),
+        "returns": np.round(found.new_returns, 2).tolist(),
         "scores": np.round(found.scores, 3).tolist(),
         "score": round(interquartile_mean(found.scores), 3),
         "interval": bootstrapped(found.scores),
-        "returns_where_learned": np.round(found.here, 2).tolist(),
+        "returns_where_learned": np.round(found.old_returns, 2).tolist(),
         "published": PUBLISHED.get(name),
     }
     print(row, file=sys.stderr, flush=True)

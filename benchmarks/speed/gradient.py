@@ -56,7 +56,7 @@ def compared(side: int, rounds: int, repeats: int) -> dict[str, Any]:
 def ours(path: str) -> dict[str, float]:
     """Seconds of `Problem.evaluate`, first and later; the occupancy is saved beside the problem."""
     import irlax as ix
-    from irlax.estimators.tabular.fit_by_minimising import pose
+    from irlax.estimators.tabular.fit_by_minimising import make_problem
     from irlax.estimators.tabular.pairing import pair_up
     from irlax.precision import scope
 
@@ -66,7 +66,7 @@ def ours(path: str) -> dict[str, float]:
     nobody = np.full((mdp.num_states, mdp.num_actions), 1 / mdp.num_actions)
     with scope():
         rewards, experts = pair_up(mdp, ix.TabularReward("s"), nobody, None, "auto")
-        problem, _ = pose(ix.MCEIRL().objectives(rewards, experts)[0], rewards, experts, l2=0.0)
+        problem, _ = make_problem(ix.MCEIRL().objectives(rewards, experts)[0], rewards, experts, l2=0.0)
         # As within a fit: what an evaluation remembers is handed to the next.
         remembered = problem.initial_warm_starts()
         return timing.compiled(lambda: problem.evaluate(grid["reward"], remembered))

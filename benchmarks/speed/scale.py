@@ -48,7 +48,7 @@ def swept(sides: list[int]) -> dict[str, Any]:
 def gradient(side: int) -> dict[str, Any]:
     """One whole gradient as a fit calls it, and the peak memory: after the MDP is built, and after the gradient."""
     import irlax as ix
-    from irlax.estimators.tabular.fit_by_minimising import pose
+    from irlax.estimators.tabular.fit_by_minimising import make_problem
     from irlax.estimators.tabular.pairing import pair_up
     from irlax.precision import scope
 
@@ -58,7 +58,7 @@ def gradient(side: int) -> dict[str, Any]:
     idle = ix.Demonstrations.from_arrays(np.zeros((1, HORIZON), int), np.full((1, HORIZON), 4))
     with scope():
         rewards, experts = pair_up(mdp, ix.TabularReward("s"), idle, None, "mdp")
-        problem, first = pose(ix.MCEIRL().objectives(rewards, experts)[0], rewards, experts, l2=0.0)
+        problem, first = make_problem(ix.MCEIRL().objectives(rewards, experts)[0], rewards, experts, l2=0.0)
         taken = timing.compiled(lambda: problem.evaluate(first), least=2)
     return {
         "seconds": taken["seconds"],

@@ -3,7 +3,7 @@
 Start with an `MDP`, plan in it with `soft_plan`, and read `README.md` for the rest.
 """
 
-import irlax.startup  # noqa: F401 (first, to heed Ctrl-C while the rest is imported)
+import irlax.startup  # noqa: F401 (first, to handle Ctrl-C while the rest is imported)
 from irlax import datasets, envs, rl
 from irlax.analysis import (
     epic_distance,

@@ -1,6 +1,6 @@
-"""Validation at the door: what was expected, what came, what to do.
+"""Validation of arguments; each error says what was expected, what came and what to do.
 
-Values are checked on the host, once, where they enter. Traced arrays pass: their values are not known.
+Values are validated on the host, once, where they enter the library. Traced arrays pass: their values are not known.
 """
 
 from collections.abc import Sequence
@@ -10,26 +10,27 @@ import numpy as np
 
 from irlax.precision import is_traced
 
-_SHOWN = 5
-#: What to do about numbers that do not sum to 1: about any, and about those that may be counts of transitions.
+#: A message lists at most this many items.
+_MAX_LISTED = 5
+#: Advice for probabilities that do not sum to 1: for any, and for those that may be counts of transitions.
 DIVIDE = "Divide it by its sum first."
 COUNTS = "If it holds counts, use `MDP.from_counts`; else divide by the sum over next states first."
 
 
 def some(items: Sequence[Any] | np.ndarray) -> str:
-    """The first few items, for a message: '3, 7, 9 and 12 more'."""
-    shown = ", ".join(str(item) for item in items[:_SHOWN])
-    return shown if len(items) <= _SHOWN else f"{shown} and {len(items) - _SHOWN} more"
+    """The first few items as text for a message: '3, 7, 9 and 12 more'."""
+    listed = ", ".join(str(item) for item in items[:_MAX_LISTED])
+    return listed if len(items) <= _MAX_LISTED else f"{listed} and {len(items) - _MAX_LISTED} more"
 
 
 def places(mask: np.ndarray) -> str:
-    """The indices at which `mask` is true, for a message."""
+    """The first few indices at which `mask` is true, as text for a message."""
     indices = [tuple(int(i) for i in index) for index in np.argwhere(mask)]
     return some([index[0] if len(index) == 1 else index for index in indices])
 
 
 def as_floats(name: str, values: Any) -> Any:
-    """`values` as a float64 array (a traced one as it is), or a TypeError that names it."""
+    """`values` as a float64 array, or a TypeError that names the argument; traced arrays are returned as they are."""
     if is_traced(values):
         return values
     try:
@@ -46,7 +47,7 @@ def as_integers(name: str, values: Any) -> Any:
     if array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "f":
-        # Beyond 2⁵³ a float no longer tells one whole number from the next.
+        # From 2⁵³ on, float64 cannot represent every whole number.
         fractional = ~np.isfinite(array) | (array != np.round(array)) | (np.abs(array) >= 2.0**53)
         if fractional.any():
             raise ValueError(
@@ -58,18 +59,18 @@ def as_integers(name: str, values: Any) -> Any:
 
 
 def has_shape(name: str, array: Any, expected: tuple[int | None, ...], meaning: str) -> None:
-    """`array` has the expected shape, where None admits any length."""
+    """Raise a ValueError unless `array` has the expected shape, where None allows any length."""
     shape = tuple(np.shape(array))
     fits = len(shape) == len(expected) and all(
-        want is None or want == got for got, want in zip(shape, expected, strict=True)
+        length is None or length == found for found, length in zip(shape, expected, strict=True)
     )
     if not fits:
-        wanted = ", ".join("any" if want is None else str(want) for want in expected)
-        raise ValueError(f"`{name}` must have shape ({wanted}) = {meaning}, but has {shape}.")
+        lengths = ", ".join("any" if length is None else str(length) for length in expected)
+        raise ValueError(f"`{name}` must have shape ({lengths}) = {meaning}, but has {shape}.")
 
 
 def finite(name: str, array: Any) -> None:
-    """No NaN and no infinity."""
+    """Raise a ValueError if `array` has a NaN or an infinity."""
     if is_traced(array):
         return
     bad = np.atleast_1d(~np.isfinite(array))
@@ -81,8 +82,8 @@ def finite(name: str, array: Any) -> None:
 def probabilities(name: str, values: Any, where: np.ndarray | None = None, *, advice: str = DIVIDE) -> Any:
     """`values` as float64 whose rows along the last axis sum to 1 wherever `where` (the leading axes) is true.
 
-    Rows that came in single precision may be off by its rounding, and are divided by their sums. `advice` is what to do
-    about others.
+    Rows given in single precision may be off by its rounding, and are divided by their sums. `advice` ends the message
+    about rows that do not sum to 1.
     """
     array = as_floats(name, values)
     if is_traced(array):
@@ -98,7 +99,7 @@ def probabilities(name: str, values: Any, where: np.ndarray | None = None, *, ad
 def distribution(
     name: str, array: Any, where: np.ndarray | None = None, *, tolerance: float = 1e-8, advice: str = DIVIDE
 ) -> None:
-    """Rows along the last axis are probabilities, wherever `where` (the leading axes) is true."""
+    """Raise a ValueError unless rows along the last axis are probabilities where `where` (the leading axes) is true."""
     if is_traced(array):
         return
     relevant = np.ones(array.shape[:-1], bool) if where is None else where
@@ -120,7 +121,7 @@ def distribution(
 
 
 def in_range(name: str, array: Any, upper: int, meaning: str) -> None:
-    """Integers in [0, upper)."""
+    """Raise a ValueError unless all integers lie in [0, upper)."""
     if is_traced(array):
         return
     bad = (array < 0) | (array >= upper)
@@ -131,27 +132,27 @@ def in_range(name: str, array: Any, upper: int, meaning: str) -> None:
         )
 
 
-def nothing_after_the_end(reward: Any, terminal: Any, available: Any) -> None:
-    """An undiscounted endless problem pays nothing in its absorbing states."""
+def zero_reward_when_absorbed(reward: Any, terminal: Any, available: Any) -> None:
+    """Raise a ValueError if an undiscounted problem without a horizon has a reward in an absorbing state."""
     if is_traced(reward, terminal, available):
         return
-    terminal, earned = np.asarray(terminal), np.asarray(reward)
-    if earned.ndim == 3:
-        earned = np.moveaxis(np.diagonal(earned, axis1=0, axis2=2), -1, 0)
-    if earned.ndim == 2:
-        earned = np.where(available, earned, 0)
-        earned = np.take_along_axis(earned, np.abs(earned).argmax(axis=1)[:, None], axis=1)[: len(terminal), 0]
-    paid = terminal & (earned != 0)
-    if paid.any():
+    terminal, by_state = np.asarray(terminal), np.asarray(reward)
+    if by_state.ndim == 3:
+        by_state = np.moveaxis(np.diagonal(by_state, axis1=0, axis2=2), -1, 0)
+    if by_state.ndim == 2:
+        by_state = np.where(available, by_state, 0)
+        by_state = np.take_along_axis(by_state, np.abs(by_state).argmax(axis=1)[:, None], axis=1)[: len(terminal), 0]
+    wrong = terminal & (by_state != 0)
+    if wrong.any():
         raise ValueError(
             f"discount = 1 with no horizon: `reward` must be 0 in absorbing states, but is "
-            f"{some(earned[paid])} in {places(paid)}, which would be earned for ever. Pay it on entry, give a "
-            f"horizon, or discount."
+            f"{some(by_state[wrong])} in {places(wrong)}, which would be earned for ever. Give the reward on entering "
+            f"the state, give a horizon, or discount."
         )
 
 
 def discount(value: Any) -> Any:
-    """γ in [0, 1]."""
+    """γ as a float in [0, 1], or an error; traced values are returned as they are."""
     if is_traced(value):
         return value
     if isinstance(value, bool) or np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "iuf":
@@ -163,7 +164,7 @@ def discount(value: Any) -> Any:
 
 
 def horizon(value: Any) -> int | None:
-    """A whole number of decisions, at least 1, or None for an endless problem."""
+    """The number of decisions, at least 1, or None for an infinite horizon; else an error."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -171,12 +172,12 @@ def horizon(value: Any) -> int | None:
             raise TypeError("`horizon` must be a whole number or None; for an infinite horizon pass None.")
         raise TypeError(f"`horizon` must be a whole number of decisions or None, but is {value!r}.")
     if value < 1:
-        raise ValueError(f"`horizon` must be at least 1 decision, but is {value}. For an endless problem pass None.")
+        raise ValueError(f"`horizon` must be at least 1 decision, but is {value}. For an infinite horizon pass None.")
     return int(value)
 
 
 def positive(name: str, value: Any, *, zero: bool = False) -> float:
-    """A finite number above zero (or not below it)."""
+    """`value` as a float if it is finite and above 0 (with `zero`, at least 0); else an error."""
     if isinstance(value, bool) or np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "iuf":
         raise TypeError(f"`{name}` must be a number, but is {value!r}.")
     if not np.isfinite(value) or value < 0 or (value == 0 and not zero):
@@ -185,7 +186,7 @@ def positive(name: str, value: Any, *, zero: bool = False) -> float:
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number, at least `least`."""
+    """`value` as an int if it is a whole number and at least `least`; else an error."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"`{name}` must be a whole number, but is {value!r}.")
     if value < least:
@@ -194,7 +195,7 @@ def count(name: str, value: Any, least: int = 1) -> int:
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> Any:
-    """One of a few words."""
+    """`value` if it is one of the choices; else a ValueError that lists them."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}, but is {value!r}.")
     return value

@@ -1,7 +1,7 @@
-"""The one loop around everything that iterates: solvers, expectation and maximisation, sampling, training.
+"""The one loop that runs all iterations: solvers, expectation and maximisation, sampling, training.
 
-What iterates says how to begin, how to take one step and whether it has ended; `Session.run` owns the rest: the
-history, limits, the progress bar, callbacks, interruption and checkpoints.
+An `AbstractIteration` says how to initialise, how to take one step and whether it has ended. `Session.run` does the
+rest: the history, limits, the progress bar, callbacks, interruption and checkpoints.
 """
 
 import abc
@@ -26,7 +26,7 @@ from irlax.typing import Float
 State = TypeVar("State")
 #: The numbers that a progress bar shows, if there are any.
 NOTED = ("loss", "gradient", "return", "gap", "effective_share")
-#: As the step of an iterate: one more than the last in the history.
+#: In place of the step of an iterate: the next number in the history.
 NEXT = -1
 
 
@@ -34,23 +34,23 @@ class Iterate(NamedTuple):
     """One iterate, as callbacks receive it."""
 
     step: int
-    #: What is worth watching, by name: "loss" and "gradient" of a solver; "return", "gap" and losses of training.
+    #: Diagnostics by name: "loss" and "gradient" of a solver; "return", "gap" and losses of training.
     numbers: dict[str, Any]
     #: θ, of estimators whose parameters are one vector.
     parameters: Float[np.ndarray, " K"] | None = None
 
     @property
     def loss(self) -> float:
-        """What is minimised."""
+        """The loss that is minimised, at this iterate."""
         return self.numbers["loss"]
 
     @property
     def gradient(self) -> float:
-        """The largest entry of its gradient."""
+        """The largest entry of the gradient of the loss."""
         return self.numbers["gradient"]
 
 
-#: Receives every iterate. If it returns True, the fit stops there, `Status.INTERRUPTED`; other values mean nothing.
+#: Called with every iterate. If it returns True, the fit stops there, `Status.INTERRUPTED`; other values are ignored.
 Callback = Callable[[Iterate], Any]
 
 
@@ -62,7 +62,7 @@ class History(eqx.Module):
 
     @classmethod
     def of(cls, iterates: Sequence[Iterate]) -> "History":
-        """The history of some iterates, which all have the same numbers."""
+        """The history of iterates that all have numbers of the same names."""
         names = iterates[0].numbers if iterates else ("loss", "gradient")
         return cls({name: np.array([each.numbers[name] for each in iterates], np.float64) for name in names})
 
@@ -80,17 +80,17 @@ class History(eqx.Module):
 
     @property
     def loss(self) -> Float[np.ndarray, " steps"]:
-        """What was minimised, at each iterate."""
+        """The loss at each iterate."""
         return self["loss"]
 
     @property
     def gradient(self) -> Float[np.ndarray, " steps"]:
-        """The size of its gradient, at each iterate."""
+        """The size of the gradient of the loss, at each iterate."""
         return self["gradient"]
 
 
 class AbstractIteration(eqx.Module, Generic[State]):
-    """Something that goes from state to state until it has ended."""
+    """A computation that goes from state to state until it has ended."""
 
     @abc.abstractmethod
     def init(self) -> State:
@@ -102,11 +102,11 @@ class AbstractIteration(eqx.Module, Generic[State]):
 
     @abc.abstractmethod
     def status(self, state: State) -> Status | None:
-        """How it ended; None if it has not."""
+        """How the iteration ended; None while it goes on."""
 
     @abc.abstractmethod
     def iterates(self, state: State) -> Sequence[Iterate]:
-        """What the step to this state passed through, the last one where it is now."""
+        """The iterates of the step that led to this state, the latest last."""
 
 
 class AbstractResumable(AbstractIteration[State]):
@@ -114,7 +114,7 @@ class AbstractResumable(AbstractIteration[State]):
 
     @abc.abstractmethod
     def identity(self) -> dict[str, Any]:
-        """What it is an iteration of, as plain values: a run goes on only from one of the same."""
+        """The settings and data of the iteration, as plain values: a checkpoint of another identity is refused."""
 
     @abc.abstractmethod
     def snapshot(self, state: State) -> list[np.ndarray]:
@@ -122,25 +122,25 @@ class AbstractResumable(AbstractIteration[State]):
 
     @abc.abstractmethod
     def restore(self, arrays: list[np.ndarray]) -> State:
-        """The state that a snapshot was made of."""
+        """The state that `snapshot` turned into these arrays."""
 
 
 class Watch(NamedTuple):
-    """How an iteration is watched; none of it changes what is learned."""
+    """How an iteration is reported and recorded; none of it changes what is learned."""
 
-    #: None shows a bar on terminals only.
+    #: Whether to show a progress bar; None shows one on terminals only.
     progress: bool | None = None
     callback: Callback | None = None
-    #: Where it is recorded, and goes on from.
+    #: The folder in which it is recorded and from which it is resumed.
     run: RunFolder | None = None
 
 
 class Session:
-    """The loop, for one iteration or for several that make up one fit; a context manager."""
+    """Runs one iteration, or several that make up one fit; a context manager."""
 
     def __init__(self, title: str, *, total: int | None = None, watch: Watch = Watch()) -> None:  # noqa: B008
         self.history: list[Iterate] = []
-        #: Whether it was asked to stop: by a callback, or by Ctrl-C.
+        #: Whether a callback or Ctrl-C stopped it.
         self.stopped = False
         self._title = title
         #: Steps that a full progress bar stands for.
@@ -160,31 +160,32 @@ class Session:
         self._stack.__exit__(*error)
 
     def run(self, iteration: AbstractIteration[State], *, limit: int | None = None) -> tuple[State, Status]:
-        """Iterate until it has ended, the history has `limit` steps, or it is stopped: the last state, and why."""
+        """The last state and the status, after iterating to the end, to `limit` steps in the history, or to a stop."""
         with self._recording(iteration) as recorder:
-            state = self._first(iteration, recorder)
-            while (status := self._ended(iteration, state, limit)) is None:
-                if recorder is not None and recorder.due():
+            state = self._initial_state(iteration, recorder)
+            while (status := self._status(iteration, state, limit)) is None:
+                if recorder is not None and recorder.is_due():
                     recorder.save(_resumable(iteration).snapshot(state), len(self.history))
-                with self._waiting():
+                with self._bar_by_timer():
                     state = iteration.step(state)
                 self.record(iteration.iterates(state))
             if recorder is not None:
                 recorder.save(_resumable(iteration).snapshot(state), len(self.history))
         return state, status
 
-    def _first(self, iteration: AbstractIteration[State], recorder: Recorder | None) -> State:
-        """The state to start from: that of a checkpoint, or a new one."""
+    def _initial_state(self, iteration: AbstractIteration[State], recorder: Recorder | None) -> State:
+        """The state of the checkpoint if there is one, else a new one."""
         snapshot = None if recorder is None else recorder.restore()
         if snapshot is not None:
             self.history = [Iterate(line.pop("step"), line) for line in snapshot.lines]
             return _resumable(iteration).restore(snapshot.arrays)
-        with self._waiting():
+        with self._bar_by_timer():
             state = iteration.init()
         self.record(iteration.iterates(state))
         return state
 
-    def _ended(self, iteration: AbstractIteration[State], state: State, limit: int | None) -> Status | None:
+    def _status(self, iteration: AbstractIteration[State], state: State, limit: int | None) -> Status | None:
+        """How the run ended: by itself, by a stop, or at the limit; None while it goes on."""
         status = iteration.status(state)
         if status is None and self.stopped:
             return Status.INTERRUPTED
@@ -194,7 +195,7 @@ class Session:
 
     @contextlib.contextmanager
     def _recording(self, iteration: AbstractIteration[State]) -> Iterator[Recorder | None]:
-        """The run folder, open, if there is one."""
+        """The recorder of the run folder; None if there is no folder."""
         if self._watch.run is None:
             yield None
             return
@@ -206,7 +207,7 @@ class Session:
                 self._recorder = None
 
     def record(self, iterates: Sequence[Iterate]) -> None:
-        """Add iterates to the history and report them."""
+        """Add iterates to the history, the log and the progress bar, and call the callback."""
         for iterate in iterates:
             numbered = iterate._replace(step=len(self.history)) if iterate.step == NEXT else iterate
             self.history.append(numbered)
@@ -218,12 +219,12 @@ class Session:
                 self.stopped |= self._watch.callback(numbered) is True
         if self._interrupt is not None:
             # Before the first iterate there is nothing to keep, and an interrupt ends the fit at once.
-            self._interrupt.kept = bool(self.history)
-            self.stopped |= self._interrupt.asked is not None
+            self._interrupt.has_result = bool(self.history)
+            self.stopped |= self._interrupt.received is not None
 
     @contextlib.contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """A compiled step says nothing until it ends, so a timer opens the bar."""
+    def _bar_by_timer(self) -> Iterator[None]:
+        """While a step runs, a timer opens the progress bar: a compiled step reports nothing until it ends."""
         if self._bar is None or not self._bar.pending:
             yield
             return
@@ -239,7 +240,7 @@ class Session:
 
 def _resumable(iteration: AbstractIteration[State]) -> AbstractResumable[State]:
     if not isinstance(iteration, AbstractResumable):
-        raise ValueError(f"{type(iteration).__name__} keeps no checkpoints, so it takes no run folder.")
+        raise ValueError(f"{type(iteration).__name__} writes no checkpoints: leave out `run=`.")
     return iteration
 
 

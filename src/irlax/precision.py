@@ -21,11 +21,11 @@ Result = TypeVar("Result")
 
 
 class StaysOnDevice(eqx.Module):
-    """A module whose arrays are inputs of further computation, so they are not copied to the host."""
+    """A module whose arrays `exact` leaves on the device, because further computation uses them."""
 
 
 def is_traced(*trees: Any) -> bool:
-    """Whether any leaf is a tracer: its value is not known."""
+    """Whether any leaf is a tracer, whose value is not known."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
 
 
@@ -35,12 +35,12 @@ def staged() -> bool:
 
 
 def scope(*trees: Any) -> contextlib.AbstractContextManager:
-    """float64 for work on concrete arrays; nothing at all inside a trace."""
+    """A context with float64 for work on concrete arrays; inside a trace it changes nothing."""
     return contextlib.nullcontext() if is_traced(*trees) or staged() else jax.enable_x64(True)
 
 
 def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Compute in float64 when called from the host; follow the arguments inside a trace."""
+    """Make a function compute in float64 when called from the host; inside a trace the arguments decide."""
 
     @functools.wraps(function)
     def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -54,27 +54,29 @@ def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
 
 
 def _to_host(tree: Result) -> Result:
-    def leave(leaf: Any) -> Any:
+    """The tree with NumPy arrays for JAX arrays, but for modules that stay on the device."""
+
+    def to_numpy(leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array):
             return leaf
         if not leaf.is_fully_addressable:
-            # Spread over several hosts: each of them gets all of it.
+            # Sharded over several hosts: each host gets the whole array.
             from jax.experimental.multihost_utils import process_allgather
 
             return np.asarray(process_allgather(leaf, tiled=True))
         return np.asarray(leaf)
 
-    return jax.tree.map(leave, tree, is_leaf=lambda node: isinstance(node, StaysOnDevice))
+    return jax.tree.map(to_numpy, tree, is_leaf=lambda node: isinstance(node, StaysOnDevice))
 
 
 def _at_ambient_precision(tree: Any) -> Any:
-    """float64 constants met in a float32 trace are rounded here, on purpose and without JAX's warning."""
+    """The tree with float64 constants rounded to float32 in a float32 trace: on purpose, so without JAX's warning."""
     if jax.config.read("jax_enable_x64"):
         return tree
 
-    def follow(leaf: Any) -> Any:
+    def to_float32(leaf: Any) -> Any:
         concrete = isinstance(leaf, (np.ndarray, jax.Array)) and not isinstance(leaf, Tracer)
-        # As a NumPy array it stays concrete, so that what can be checked still is.
+        # As a NumPy array it stays concrete, so that its values are still validated.
         return np.asarray(leaf, np.float32) if concrete and leaf.dtype == np.float64 else leaf
 
-    return jax.tree.map(follow, tree)
+    return jax.tree.map(to_float32, tree)

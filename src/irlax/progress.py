@@ -1,4 +1,4 @@
-"""Progress that shows itself only when there is something to wait for."""
+"""A progress bar, shown only if the work takes longer than a second."""
 
 import contextlib
 import sys
@@ -11,26 +11,26 @@ PATIENCE = 1.0
 
 
 class Bar:
-    """A line on standard error: what is done, how far, and one or two numbers to watch."""
+    """A line on standard error: a title, how far the work is, and a few numbers."""
 
     def __init__(self, title: str, total: int | None, *, shown: bool | None = None) -> None:
         self._title = title
         self._total = total
         self._shown = sys.stderr.isatty() if shown is None else shown
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._display: Any = None
         self._task: Any = None
 
     def update(self, done: int, note: str = "") -> None:
         """Report how far the work is."""
-        if not self._shown or time.monotonic() - self._began < PATIENCE:
+        if not self._shown or time.monotonic() - self._started < PATIENCE:
             return
         display = self._display or self._open()
         display.update(self._task, completed=done, note=note)
 
     @property
     def pending(self) -> bool:
-        """Whether it will be shown, and is not yet."""
+        """Whether the bar is wanted, but not yet open."""
         return self._shown and self._display is None
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Bar:
 
 @contextlib.contextmanager
 def progress_bar(title: str, total: int | None = None, *, shown: bool | None = None) -> Iterator[Bar]:
-    """A bar that appears after a second, on a terminal (or wherever `shown` says)."""
+    """A bar that opens after a second; `shown` None opens it on terminals only."""
     bar = Bar(title, total, shown=shown)
     try:
         yield bar

@@ -1,9 +1,9 @@
-"""A folder that a fit or a training run writes to as it goes, and goes on from after it was killed.
+"""Run folders: a fit or a training run writes its log and checkpoints to one, and can be resumed from it.
 
 ================== =====================================================================================
 ``log.jsonl``      a line of JSON for each iterate: its step and its numbers
-``checkpoint.npz`` the state after some of them, and what the run was of, so that no other goes on from it
-``events.*``       the same numbers for TensorBoard, if they were asked for
+``checkpoint.npz`` the state after some of them, and the identity of the run, so that no other run resumes it
+``events.*``       the same numbers for TensorBoard, with `tensorboard=True`
 ================== =====================================================================================
 """
 
@@ -50,12 +50,12 @@ RunLike = RunFolder | str | os.PathLike[str] | None
 
 
 def as_run_folder(run: RunLike) -> RunFolder | None:
-    """A run folder; a bare path is one to begin in."""
+    """`run` as a run folder; a path becomes a new one, without `resume`."""
     return run if run is None or isinstance(run, RunFolder) else RunFolder(os.fspath(run))
 
 
 def fingerprint(tree: Any) -> str:
-    """A hash of the arrays of a tree, by which the data of a run are known again."""
+    """A hash of the arrays of a tree, to compare the data of two runs."""
     total = hashlib.sha256()
     for leaf in map(np.asarray, jax.tree.leaves(tree)):
         total.update(f"{leaf.dtype}{leaf.shape}".encode())
@@ -80,7 +80,7 @@ class Snapshot(NamedTuple):
 
 
 class Recorder:
-    """An open run folder. `identity` is what the run is of, as plain values."""
+    """Writes to a run folder. `identity` holds the settings and data of the run, as plain values."""
 
     def __init__(self, folder: RunFolder, identity: Mapping[str, Any]) -> None:
         self._path = Path(folder.path)
@@ -92,12 +92,12 @@ class Recorder:
             raise NotADirectoryError(f"{self._path} is a file. Name a folder to write to.")
         if not folder.resume and (self._path / CHECKPOINT).exists():
             raise FileExistsError(
-                f"{self._path} holds a run already. Go on with it by `resume=True`, or name another folder."
+                f"{self._path} already holds a run. Continue it with `resume=True`, or name another folder."
             )
 
     @contextlib.contextmanager
     def opened(self) -> Iterator["Recorder"]:
-        """The folder, made if it is not there, with its event file open."""
+        """The recorder, with its folder created and its event file open."""
         self._path.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             if self._folder.tensorboard:
@@ -107,7 +107,7 @@ class Recorder:
             yield self
 
     def restore(self) -> Snapshot | None:
-        """The last checkpoint; None if there is none. Later lines of the log are of iterates that will come again."""
+        """The last checkpoint, or None. Later lines of the log are removed, because their steps are taken again."""
         path = self._path / CHECKPOINT
         if not path.exists():
             (self._path / LOG).write_bytes(b"")
@@ -117,22 +117,24 @@ class Recorder:
             found = json.loads(str(arrays.pop("header")))
             done = field(found, "lines", int)
         self._refuse_other_run(found)
-        return Snapshot([arrays[str(k)] for k in range(len(arrays))], self._cut_log(done))
+        return Snapshot([arrays[str(k)] for k in range(len(arrays))], self._truncate_log(done))
 
     def log(self, step: int, numbers: Mapping[str, Any]) -> None:
         """Append a line to the log."""
         line = {"step": step, **numbers}
         with (self._path / LOG).open("a", encoding="ascii") as file:
-            file.write(json.dumps({name: _nulled(number) for name, number in line.items()}, allow_nan=False) + "\n")
+            file.write(
+                json.dumps({name: _nan_to_null(number) for name, number in line.items()}, allow_nan=False) + "\n"
+            )
         for listener in self._listeners:
             listener(line)
 
-    def due(self) -> bool:
-        """Whether a checkpoint is to be written now."""
+    def is_due(self) -> bool:
+        """Whether it is time for the next checkpoint."""
         return time.monotonic() - self._saved >= self._folder.checkpoint_every
 
     def save(self, arrays: Sequence[np.ndarray], lines: int) -> None:
-        """Write a checkpoint, of the state after so many lines of the log."""
+        """Write a checkpoint of the state after `lines` lines of the log."""
         header = records.as_json(self._header | {"lines": lines}).decode()
         storage.save_arrays(
             self._path / CHECKPOINT,
@@ -145,15 +147,16 @@ class Recorder:
         different = [name for name in self._header if found.get(name) != self._header[name]]
         if different:
             raise ValueError(
-                f"{self._path} holds a run with another {' and '.join(different)}: to go on would be a different "
-                f"experiment. Use the same arguments, or another folder."
+                f"{self._path} holds a run with another {' and '.join(different)}, which these arguments do not "
+                f"continue. Use the same arguments, or another folder."
             )
 
-    def _cut_log(self, done: int) -> list[dict[str, Any]]:
+    def _truncate_log(self, done: int) -> list[dict[str, Any]]:
+        """The first `done` lines of the log, which is cut to these."""
         path = self._path / LOG
         with storage.unreadable(path, "a log (.jsonl)"):
             kept = path.read_bytes().splitlines(keepends=True)[:done]
-            lines = [_parsed(line) for line in kept]
+            lines = [_parse_line(line) for line in kept]
             if len(kept) < done:
                 raise ValueError(f"it has {len(kept)} lines, but the checkpoint was written after {done}")
         with storage.replacing(path) as file:
@@ -161,15 +164,19 @@ class Recorder:
         return lines
 
 
-def _nulled(number: Any) -> Any:
-    """NaN is no JSON: what is not known is null."""
+def _nan_to_null(number: Any) -> Any:
+    """A number for JSON, which has no NaN and no infinity: None in their place."""
     if isinstance(number, (list, np.ndarray)):
-        return [_nulled(item) for item in number]
+        return [_nan_to_null(item) for item in number]
     return number if np.isfinite(number) else None
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
-    def known(number: Any) -> Any:
-        return [known(item) for item in number] if isinstance(number, list) else np.nan if number is None else number
+def _parse_line(line: bytes) -> dict[str, Any]:
+    """The numbers of a line of the log, NaN where it has null."""
 
-    return {name: known(number) for name, number in json.loads(line).items()}
+    def null_to_nan(number: Any) -> Any:
+        if isinstance(number, list):
+            return [null_to_nan(item) for item in number]
+        return np.nan if number is None else number
+
+    return {name: null_to_nan(number) for name, number in json.loads(line).items()}

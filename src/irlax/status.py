@@ -8,7 +8,7 @@ from irlax.user_warnings import warn_user
 
 @stored("status")
 class Status(enum.Enum):
-    """How a fit ended. The value is shown to the reader."""
+    """How a fit ended. The value completes the sentence "The fit …" in messages."""
 
     CONVERGED = "converged"
     ROUNDING_FLOOR = "converged to the rounding floor: float64 shows nothing left to gain"
@@ -29,7 +29,7 @@ class Status(enum.Enum):
         return self not in UNFINISHED
 
 
-#: Ends that are no success.
+#: The statuses that are not a success.
 UNFINISHED = (
     Status.FAR_BELOW,
     Status.MAX_STEPS,
@@ -49,6 +49,6 @@ class NotIdentifiedWarning(UserWarning):
 
 
 def warn_unless_success(status: Status, detail: str = "") -> None:
-    """Warn of every end that is not a success."""
+    """Warn unless the status is a success; `detail` says what to do."""
     if not status.success:
         warn_user(f"The fit {status.value}. {detail}".strip(), UnfinishedWarning)

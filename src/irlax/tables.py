@@ -1,4 +1,4 @@
-"""One table, four ways to show it: terminal, Markdown, LaTeX, HTML."""
+"""Tables, printed as text, Markdown, LaTeX or HTML."""
 
 import html
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _LATEX = str.maketrans(
 
 
 class Table(eqx.Module):
-    """Rows of cells under a heading; the first column is text, the others are aligned as numbers.
+    """Rows of cells under column heads; the first column is text, the others are aligned as numbers.
 
     `notes` stand below the table, a line each.
     """
@@ -70,16 +70,16 @@ class Table(eqx.Module):
         caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
         head = f"<thead><tr>{heads}</tr></thead>" if any(self.columns) else ""
         notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in self.notes)
-        # Reached with the tab key, so that a wide table can be scrolled with the arrow keys.
+        # The tab key reaches it (tabindex), so that a wide table can be scrolled with the arrow keys.
         box = f'<div class="table" role="group" aria-label="{html.escape(self.title or "table")}" tabindex="0">'
         return f"{box}<table>{caption}{head}<tbody>{body}</tbody></table></div>{notes}"
 
     def _cells(self) -> list[list[str]]:
-        return [[show(cell) for cell in row] for row in self.rows]
+        return [[format_value(cell) for cell in row] for row in self.rows]
 
 
-def show(value: Any) -> str:
-    """A value as a table shows it: four significant digits, a true minus sign, nothing for None."""
+def format_value(value: Any) -> str:
+    """A value as text for a table: four significant digits, the minus sign −, an empty text for None."""
     if value is None:
         return ""
     if isinstance(value, (bool, np.bool_)):
@@ -104,12 +104,12 @@ def _markdown(text: str) -> str:
 
 
 def pairs(title: str, items: Sequence[tuple[str, Any]], notes: Sequence[str] = ()) -> Table:
-    """A table of names and values, without a heading."""
+    """A table of names and values, without column heads."""
     return Table(("", ""), items, title, notes)
 
 
 class Summary(eqx.Module):
-    """Tables one below the other; `str` prints them."""
+    """Several tables; `str` is their text, one below the other."""
 
     tables: tuple[Table, ...] = eqx.field(converter=tuple)
 

@@ -1,4 +1,4 @@
-"""Training logs as TensorBoard event files."""
+"""Event files for TensorBoard."""
 
 import contextlib
 import time

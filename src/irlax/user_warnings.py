@@ -4,12 +4,12 @@ import sys
 import warnings
 from types import FrameType
 
-#: Packages whose functions stand between the user's call and what it leads to, as wrappers or as callers.
+#: Packages whose functions may lie on the stack between the user's line and the warning.
 _BETWEEN = {"irlax", "equinox", "jaxtyping", "beartype", "jax", "contextlib"}
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, as of the innermost line that belongs to none of us: how many wrappers lie between depends on versions."""
+    """Warn at the innermost line outside these packages; the depth is searched, since it depends on their versions."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _lies_between(frame):
         frame, level = frame.f_back, level + 1

@@ -8,7 +8,8 @@ import pytest
 from scipy.optimize import minimize
 
 import irlax as ix
-from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL, closest_mixture, policy_of
+from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL, policy_of
+from irlax.estimators.tabular.closest_mixture import closest_mixture
 from irlax.status import Status, UnfinishedWarning
 from tests import oracles
 from tests.problems import A, S, T, as_mdp, random_policy, random_problem

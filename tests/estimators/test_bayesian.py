@@ -10,8 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom, kstest, norm, rankdata
 
 import irlax as ix
-from irlax.estimators.tabular import chains
-from irlax.estimators.tabular.bayesian import BayesianIRL, Laplace, Normal
+from irlax.estimators.tabular import BayesianIRL, Laplace, Normal, chains
 from irlax.estimators.tabular.chains import Diagnosis, mixing
 from irlax.estimators.tabular.pairing import pair_up
 from irlax.status import Status, UnfinishedWarning

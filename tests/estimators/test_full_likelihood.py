@@ -131,7 +131,7 @@ def test_what_cannot_be_joined_is_refused(as_a_user):
         fit.full_likelihood(ix.Nature(PSI, dense))
     with pytest.raises(ValueError, match="one for each observed choice"):
         fit.full_likelihood(ix.Nature(PSI, Moves(), lambda psi: jnp.zeros(3)))
-    with pytest.raises(ValueError, match="makes what was seen impossible: the log density of 200 rows"):
+    with pytest.raises(ValueError, match="transitions probability 0: the log density of 200 rows"):
         fit.full_likelihood(ix.Nature(PSI, Moves(), lambda psi: jnp.full(200, -jnp.inf)))
     with pytest.raises(TypeError, match="must be a function"):
         ix.Nature(PSI, dense(PSI))

@@ -27,7 +27,7 @@ from irlax.demos.read_write import read_demos
 from irlax.estimators.store import save, versions_of
 from irlax.estimators.tabular.apprenticeship import ApprenticeshipIRL
 from irlax.estimators.tabular.components import PolicyMixture, Posterior
-from irlax.estimators.tabular.tabular_fit import plan_of
+from irlax.estimators.tabular.plan_of_reward import plan_of
 from irlax.registry import FileFormat, stored
 from irlax.rewards import AbstractReward
 from irlax.rewards.linear import PlainUnfolded
@@ -109,7 +109,7 @@ def test_real_fits_survive(tmp_path, estimator):
 @pytest.mark.parametrize("given", ["occupancy", "large policy"])
 def test_visits_summed_over_time_survive(tmp_path, monkeypatch, given):
     """Given as such, or of a policy with too many entries to be kept for each time apart."""
-    monkeypatch.setattr("irlax.estimators.tabular.expert.MANY_ENTRIES", T * S * A - 1)
+    monkeypatch.setattr("irlax.estimators.tabular.expert.MAX_OCCUPANCY_ENTRIES", T * S * A - 1)
     mdp, features = random_mdp(), np.random.default_rng(5).normal(size=(S, A, K))
     plan = soft_plan(mdp, features @ [1.0, -1.0])
     policy, summed = (None, visits(mdp, plan)) if given == "occupancy" else (plan, None)

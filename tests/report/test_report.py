@@ -16,7 +16,7 @@ from irlax.estimators.tabular.scene import Scene
 from irlax.iteration import History
 from irlax.report import plots
 from irlax.report.grid import Grid
-from irlax.tables import show
+from irlax.tables import format_value
 from tests.fits import REWARDS, A, S, T, made, random_mdp
 
 EVIL = '<script>alert("x")</script>'
@@ -215,7 +215,7 @@ def test_riskypath_shows_what_either_model_makes_of_goal_and_hazard(tmp_path):
         elements = page_of(tmp_path, fit)
         cells = [text.strip() for text in elements.text]
         for name, weight in (("goal", goal), ("hazard", hazard)):
-            assert cells[cells.index(name) + 1] == show(float(weight))
+            assert cells[cells.index(name) + 1] == format_value(float(weight))
 
 
 def test_figures_leave_no_global_state():

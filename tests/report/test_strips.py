@@ -31,7 +31,7 @@ def test_the_absorbing_state_is_written():
 def test_what_cannot_be_drawn_is_refused():
     env = make("risky-path", horizon=5)
     demos = collect(env, Uniform(env.actions), 1, key=jr.key(0))
-    with pytest.raises(ValueError, match="only gridworlds can be drawn"):
+    with pytest.raises(ValueError, match="needs a layout"):
         strip(env, demos)
     with pytest.raises(ValueError, match=r"`episodes` must lie in 0\.\.0"):
         strip(env, demos, episode=1)

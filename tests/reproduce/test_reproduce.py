@@ -73,7 +73,11 @@ def test_all_leaves_out_what_lacks_its_data(results):
 
 
 def test_mistakes_end_in_one_line(results, tmp_path):
-    for arguments, word in (((), "Say what"), (("gold",), "good, bad, absent"), (("good", "--data", "no"), "folder")):
+    for arguments, word in (
+        ((), "Name the results"),
+        (("gold",), "good, bad, absent"),
+        (("good", "--data", "no"), "folder"),
+    ):
         end = irlax("reproduce", *arguments)
         assert end.code == 2 and word in end.err and end.err.count("\n") == 1 and end.out == ""
 
@@ -111,7 +115,7 @@ def test_objectworld_is_judged_by_the_shape_of_its_curves(monkeypatch):
         }
 
     def verdicts(*curves):
-        monkeypatch.setattr(wulfmeier_2015, "_losses", lambda: losses(*curves))
+        monkeypatch.setattr(wulfmeier_2015, "_value_differences", lambda: losses(*curves))
         return [line.holds for line in wulfmeier_2015.RESULT.run().lines]
 
     assert all(verdicts((1.0, 0.5, 0.2), (2.0, 2.0, 1.5)))
@@ -126,8 +130,8 @@ def test_imitation_is_scored_between_chance_and_the_expert(monkeypatch):
     monkeypatch.setattr(imitation, "SEEDS", 2)
     (line,) = imitation.RESULT.run().lines
     assert "point-maze" in line.what and float(line.ours.replace("−", "-")) < 0.95 and not line.holds
-    yardsticks = imitation.Yardsticks(-90.0, -20.0)
-    np.testing.assert_allclose(yardsticks.score(np.array([-90.0, -55.0, -20.0])), [0, 0.5, 1])
+    references = imitation.ReferenceReturns(-90.0, -20.0)
+    np.testing.assert_allclose(references.score(np.array([-90.0, -55.0, -20.0])), [0, 0.5, 1])
     # The lowest and the highest of four do not count.
     assert imitation.interquartile_mean(np.array([0.0, 1.0, 2.0, 9.0])) == 1.5
 
@@ -145,23 +149,26 @@ def test_transfer_is_judged_by_its_order(monkeypatch):
 
 def test_a_reward_is_taken_to_the_other_maze(monkeypatch):
     """A policy is trained for the reward where the wall has moved; without a reward, the policy goes there itself."""
-    told = []
+    calls = []
 
     def retrained(*arguments):
-        told.append(arguments)
+        calls.append(arguments)
         return [lambda observation, key: jnp.ones(2)]
 
     monkeypatch.setattr(fu_2018_transfer, "retrained", retrained)
     old, new = (envs.make("point-maze", wall=wall, horizon=10) for wall in ("left", "right"))
-    mazes = fu_2018_transfer.Mazes(old, None, new, [-10.0], imitation.Yardsticks(-12.0, -10.0))
+    mazes = fu_2018_transfer.Mazes(old, None, new, [-10.0], imitation.ReferenceReturns(-12.0, -10.0))
 
     def moved(reward):
         fit = SimpleNamespace(policy=lambda observation, key: -jnp.ones(2), reward=reward)
         monkeypatch.setattr(fu_2018_transfer, "fitted", lambda *_: [fit])
-        return fu_2018_transfer.moved(None, mazes, seeds=1, steps=40)
+        return fu_2018_transfer.transfer(None, mazes, seeds=1, steps=40)
 
     found, imitated = moved("a reward"), moved(None)
-    assert told == [(new, ["a reward"], fu_2018_transfer.LEARNER, 40)]
+    assert calls == [(new, ["a reward"], fu_2018_transfer.LEARNER, 40)]
     # Up and to the right comes closer to the goal than down and to the left; below the wall both mazes are alike.
-    assert found.there[0] > found.here[0] and imitated.there == imitated.here == found.here
-    np.testing.assert_allclose(found.scores, (np.array(found.there) + 12) / 2)
+    assert (
+        found.new_returns[0] > found.old_returns[0]
+        and imitated.new_returns == imitated.old_returns == found.old_returns
+    )
+    np.testing.assert_allclose(found.scores, (np.array(found.new_returns) + 12) / 2)

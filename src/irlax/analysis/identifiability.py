@@ -100,14 +100,14 @@ class Identification(eqx.Module):
         if self.unseen_basis is not None and len(self.unseen_basis):
             line += f"; these data leave open {len(self.unseen_basis)} more"
             if len(self.unseen_basis) <= FEW and _most_parameters(self.unseen_basis) <= SHOWN:
-                line += f": {', '.join(spelt(row, self.names) for row in self.unseen_basis)}"
+                line += f": {', '.join(direction_text(row, self.names) for row in self.unseen_basis)}"
         return line
 
     def _hidden(self) -> list[str]:
         if self.null_dim > FEW or _most_parameters(self.null_basis) > SHOWN:
             return [f"{self.kinds.count(kind)} {kind}" for kind in dict.fromkeys(self.kinds)]
         rows = zip(self.kinds, self.null_basis, strict=True)
-        return [f"{spelt(row, self.names)} ({kind})" for kind, row in rows]
+        return [f"{direction_text(row, self.names)} ({kind})" for kind, row in rows]
 
     def summary(self) -> Summary:
         """What is identified, and a readable basis of what is not."""
@@ -121,7 +121,8 @@ class Identification(eqx.Module):
             facts.append(("left open by these data alone", f"{len(self.unseen_basis)} dimensions"))
         tables = [pairs("Identifiability", facts)]
         if self.null_dim:
-            rows = [(kind, spelt(row, self.names)) for kind, row in zip(self.kinds, self.null_basis, strict=True)]
+            directions = zip(self.kinds, self.null_basis, strict=True)
+            rows = [(kind, direction_text(row, self.names)) for kind, row in directions]
             tables.append(Table(("kind", "direction"), rows[:20], title="Directions that the policy cannot reveal"))
         return Summary(tables)
 
@@ -350,7 +351,7 @@ def _most_parameters(directions: np.ndarray) -> int:
     return int((sizes > 1e-6 * sizes.max(axis=1, keepdims=True)).sum(axis=1).max())
 
 
-def spelt(direction: np.ndarray, names: Sequence[str]) -> str:
+def direction_text(direction: np.ndarray, names: Sequence[str]) -> str:
     """A direction as a sum of named parameters, largest first, scaled to a leading 1."""
     # Rounding makes equal sizes unequal; of those the first parameter comes first.
     order = np.argsort(-np.round(np.abs(direction) / np.abs(direction).max(), 6), kind="stable")

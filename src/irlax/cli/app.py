@@ -1,4 +1,4 @@
-"""The commands, and what all of them do alike."""
+"""The commands, and the handling of errors and warnings that they share."""
 
 import contextlib
 import os
@@ -22,12 +22,12 @@ from irlax.cli import reproduce as reproduce_command
 from irlax.cli import show as show_commands
 from irlax.version import __version__
 
-#: Arguments of Python that have a flag of the same name.
+#: Arguments in Python that have an option of the same name on the command line.
 _FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|out"
 _FLAGS += "|num|steps|seeds"
-#: What a user's mistake, a package that is not installed, numbers that break down, or a problem too large for the
-#: machine ends in.
-_MISTAKES = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, jax.errors.JaxRuntimeError)
+#: Errors that end in one line instead of a traceback: wrong input, a package that is not installed, a numerical
+#: breakdown, or a problem too large for the machine.
+_USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, jax.errors.JaxRuntimeError)
 
 app = typer.Typer(name="irlax", add_completion=True, pretty_exceptions_enable=False)
 app.command("demo")(demo_command.demo)
@@ -50,7 +50,7 @@ app.add_typer(demos_app)
 
 @app.callback(invoke_without_command=True)
 def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Reward functions from demonstrations.
 
@@ -60,9 +60,9 @@ def root(
     \b
     Exit codes:
     0    success
-    1    an answer that is not good: a fit without success (it is written, and
-         says why), a published line that fails, a check that fails
-    2    a mistake in the input, or data that are not there: nothing was written
+    1    a result that is not a success: a fit that did not converge (it is
+         written, and says why), a published line or a check that fails
+    2    an error in the input, or data that are missing: nothing was written
     130  interrupted by Ctrl-C; 143 by SIGTERM
     """
     if version:
@@ -71,26 +71,26 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a user's mistake ends in one line, not in a traceback."""
+    """Run the command line; a user's error ends in one line, not in a traceback."""
     startup.finished()
     try:
         with _warnings_as_lines():
-            given = list(sys.argv[1:] if arguments is None else arguments)
-            sys.exit(app(given or ["--help"], prog_name="irlax", standalone_mode=False) or 0)
-    # What Ctrl-C outside a fit is turned into by some versions of click.
+            words = list(sys.argv[1:] if arguments is None else arguments)
+            sys.exit(app(words or ["--help"], prog_name="irlax", standalone_mode=False) or 0)
+    # Some versions of click turn Ctrl-C outside a fit into this exception.
     except typer.Abort:
         sys.exit(130)
     except Exception as error:
-        # Wrong arguments come as exceptions of click, which typer has under one name or another.
+        # Wrong arguments raise exceptions of click, whose class depends on the version of typer.
         explain = getattr(error, "format_message", None)
-        if (explain is None and not isinstance(error, _MISTAKES)) or os.environ.get("IRLAX_TRACEBACK"):
+        if (explain is None and not isinstance(error, _USER_ERRORS)) or os.environ.get("IRLAX_TRACEBACK"):
             raise
-        say(str(error) if explain is None else explain())
+        print_message(str(error) if explain is None else explain())
         sys.exit(2)
 
 
-def say(message: str) -> None:
-    """One line on standard error, with flags in place of Python's arguments."""
+def print_message(message: str) -> None:
+    """Print one line on standard error, with options in place of Python's arguments."""
     line = re.sub(rf"`({_FLAGS})=`", r"--\1", message).replace("`resume=True`", "--resume")
     line = re.sub(rf"`?\b({_FLAGS})=(['\"]?)([\w.-]+)\2`?", r"--\1 \3", line).replace("--next_state", "--next-state")
     print(f"irlax: {' '.join(line.split())}", file=sys.stderr)
@@ -99,7 +99,7 @@ def say(message: str) -> None:
 @contextlib.contextmanager
 def _warnings_as_lines() -> Iterator[None]:
     def show_line(message: Any, *_: Any, **__: Any) -> None:
-        say(f"warning: {message}")
+        print_message(f"warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)

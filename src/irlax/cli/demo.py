@@ -1,4 +1,4 @@
-"""`irlax demo`: an introduction that runs."""
+"""`irlax demo`: an introduction by examples."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder for the report.")] = Path("out/demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Plan, learn a reward from walks, and see what cannot be told; print tables, write a report to read."""
+    """Plan, learn a reward from walks, and see what cannot be identified; print tables and write a report."""
     from irlax.progress import progress_bar
     from irlax.showcase import SECTIONS, page
 

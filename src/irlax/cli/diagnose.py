@@ -1,4 +1,4 @@
-"""`irlax diagnose`: what an MDP lets demonstrations reveal, before there are any."""
+"""`irlax diagnose`: what demonstrations in an MDP can reveal of a reward, before there are any."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,18 +17,18 @@ def diagnose(
     out: Annotated[Path | None, typer.Option(help="Also write a page (.html) with drawings.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which rewards a policy in this MDP can reveal, and which it hides.
+    """Print which rewards a policy in this MDP can reveal, and which it cannot.
 
     Linked states and decomposability, published rank conditions, and the directions of the reward's
-    parameters that leave the policy as it is. Without --features or --reward, of a reward over states.
+    parameters that do not change the policy. Without --features or --reward, for a reward over states.
     """
     from irlax.cli.inputs import reward_of
     from irlax.mdp.npz import load_mdp
-    from irlax.report.diagnosis import diagnose as facts_about
+    from irlax.report.diagnosis import diagnose as diagnose_mdp
     from irlax.report.diagnosis import diagnosis_page
 
     over = "s" if features is None and reward is None else reward
-    found = facts_about(load_mdp(mdp), reward_of(features, feature_names, over))
+    found = diagnose_mdp(load_mdp(mdp), reward_of(features, feature_names, over))
     record = found.record()
     text = str(found.summary())
     if out is not None:

@@ -1,4 +1,4 @@
-"""`irlax doctor`: what is installed, what jax sees, and whether irlax computes what it should."""
+"""`irlax doctor`: the installed packages, the devices of JAX, and a self-check of irlax."""
 
 import importlib.metadata
 import platform
@@ -10,11 +10,11 @@ import typer
 from packaging.requirements import Requirement
 
 from irlax.cli.options import AsJson, emit
-from irlax.cli.selfcheck import Check, checked
+from irlax.cli.selfcheck import Check, run_checks
 from irlax.tables import Summary, Table, pairs
 from irlax.version import __version__
 
-#: For whoever develops irlax, not for whoever uses it.
+#: Extras for the development of irlax, which users do not need.
 _NOT_FOR_USERS = ("dev",)
 
 
@@ -22,26 +22,26 @@ class Package(NamedTuple):
     """A package that irlax needs, or can use."""
 
     name: str
-    #: Empty, or the extra that asks for it.
+    #: The extra that requires it; empty if irlax always does.
     extra: str
     wanted: str
     found: str | None
-    #: Whether it is there, new enough, and with the extras of its own that are wanted.
+    #: Whether it is installed, in a version that is wanted, with the extras that are wanted.
     fits: bool
 
     @property
     def state(self) -> str:
-        """In a word."""
+        """The state as text for a table."""
         return "ok" if self.fits else "missing" if self.found is None else "too old or incomplete"
 
 
 def doctor(*, as_json: AsJson = False) -> None:
-    """Say what is installed and which devices there are, and check in some seconds that irlax computes rightly.
+    """Print what is installed and which devices there are, and check in some seconds that irlax computes correctly.
 
-    The exit code is 1 if something that irlax needs is missing or too old, or if a check fails. Extras that are
-    not installed are no fault: each is shown with the command that installs it.
+    The exit code is 1 if something that irlax needs is missing or too old, or if a check fails. Extras are optional:
+    those that are not installed are listed with the command that installs them.
     """
-    packages, devices, checks = _packages(), _devices(), checked()
+    packages, devices, checks = _packages(), _devices(), run_checks()
     healthy = all(check.passed for check in checks) and all(package.fits for package in packages if not package.extra)
     record = {
         "healthy": healthy,
@@ -57,7 +57,7 @@ def doctor(*, as_json: AsJson = False) -> None:
 
 
 def _packages() -> list[Package]:
-    """What irlax's own metadata ask for; nothing if it is not installed but only lies on the path."""
+    """irlax, jaxlib, and the packages that the metadata of irlax require; without metadata only the first two."""
     own = [Package("irlax", "", "", __version__, True), Package("jaxlib", "", "", jaxlib.version.__version__, True)]
     try:
         metadata = importlib.metadata.metadata("irlax")
@@ -68,7 +68,7 @@ def _packages() -> list[Package]:
 
 
 def _requirements(name: str, extra: str) -> list[Requirement]:
-    """What an installed package asks for: always, or because of an extra."""
+    """The requirements of an installed package: those without an extra, or those of an extra."""
     wanted = [Requirement(text) for text in importlib.metadata.requires(name) or ()]
     always = [each for each in wanted if each.marker is None or each.marker.evaluate({"extra": ""})]
     if not extra:
@@ -88,7 +88,7 @@ def _package(wanted: Requirement, extra: str) -> Package:
 
 
 def _extras(packages: list[Package]) -> dict[str, dict[str, Any]]:
-    """Whether each extra is installed whole, and the command that installs it."""
+    """Whether each extra is completely installed, and the command that installs it."""
     extras = dict.fromkeys(package.extra for package in packages if package.extra)
     return {
         extra: {
@@ -104,8 +104,8 @@ def _devices() -> list[dict[str, Any]]:
 
 
 def _report(packages: list[Package], devices: list[dict[str, Any]], checks: list[Check], healthy: bool) -> Summary:
-    seen = [(f"{device['platform']} {device['id']}", device["kind"]) for device in devices]
-    about = [("python", platform.python_version()), ("platform", platform.platform()), *seen]
+    device_rows = [(f"{device['platform']} {device['id']}", device["kind"]) for device in devices]
+    about = [("python", platform.python_version()), ("platform", platform.platform()), *device_rows]
     needed = [(package.name, package.found, package.wanted, package.state) for package in packages if not package.extra]
     extras = [
         (
@@ -118,7 +118,7 @@ def _report(packages: list[Package], devices: list[dict[str, Any]], checks: list
     tried = [
         (check.name, check.detail, "ok" if check.passed else "FAILS", f"{check.seconds:.1f} s") for check in checks
     ]
-    verdict = "All is well." if healthy else "Something is wrong: look for FAILS, missing and too old."
+    verdict = "No problems found." if healthy else "There are problems: look for FAILS, missing and too old."
     return Summary(
         [
             pairs("This machine", about),

@@ -1,4 +1,4 @@
-"""`irlax expert train` and `irlax demos collect`: experts, and what they demonstrate."""
+"""`irlax expert train` and `irlax demos collect`: experts, and their demonstrations."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,19 +15,21 @@ def train(
     env: Annotated[str, typer.Argument(help=_ENV)],
     *,
     out: Annotated[Path, typer.Option(help="The folder for the policy, the log and checkpoints.")],
-    algorithm: Annotated[Algorithm, typer.Option(help="How to learn.")] = "ppo",
-    steps: Annotated[int | None, typer.Option(help="Environment steps; by default, the algorithm's own.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Train so many side by side and keep the best.")] = None,
+    algorithm: Annotated[Algorithm, typer.Option(help="The learning algorithm.")] = "ppo",
+    steps: Annotated[int | None, typer.Option(help="Environment steps; by default, those of the algorithm.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="The number of policies to train together; the best is kept.")
+    ] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="Less of it comes closer to the best return; by default, the algorithm's own.")
+        float | None, typer.Option(help="The weight of entropy; the lower, the closer to the best return.")
     ] = None,
     key: Key = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard's events.")] = False,
-    num: Annotated[int, typer.Option(help="Episodes to judge the expert by.")] = 100,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in --out.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write event files for TensorBoard.")] = False,
+    num: Annotated[int, typer.Option(help="Episodes to evaluate the expert with.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Train an expert for the environment's own reward; print what its episodes return.
+    """Train an expert on the environment's own reward; print its mean return.
 
     \b
     irlax expert train cartpole --out experts/cartpole
@@ -43,16 +45,16 @@ def train(
     checks.count("num", num)
     settings: Any = {} if temperature is None else {"temperature": temperature}
     learner = PPO(**settings) if algorithm == "ppo" else SAC(**settings)
-    made = sampling.made(env, learner.num_envs)
-    train_key, judge_key = jr.split(jr.key(key))
+    environment = sampling.make_env(env, learner.num_envs)
+    train_key, evaluation_key = jr.split(jr.key(key))
     result = learner.train(
-        made,
+        environment,
         key=train_key,
         steps=steps,
         seeds=seeds,
         run=RunFolder(out, resume=resume, tensorboard=tensorboard),
     )
-    returns = evaluate(made, result.best_policy, num=num, key=judge_key)
+    returns = evaluate(environment, result.best_policy, num=num, key=evaluation_key)
     text = f"{env}: return {returns.mean():.1f} ± {returns.std():.1f} over {num} episodes; policy in {out}"
     emit(text, _record(env, returns) | {"policy": str(out)}, as_json=as_json)
 
@@ -66,7 +68,7 @@ def collect(
     key: Key = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Demonstrate: write episodes of a trained policy, with observations, actions and the true rewards.
+    """Write episodes of a trained policy, with observations, actions and true rewards.
 
     \b
     irlax demos collect cartpole --policy experts/cartpole --num 10 --out demos.npz
@@ -74,14 +76,13 @@ def collect(
     import jax.random as jr
 
     from irlax import storage
-    from irlax.cli.sampling import made
+    from irlax.cli.sampling import make_env
     from irlax.demos import write_demos
-    from irlax.envs import collect as act
+    from irlax.envs import collect as collect_episodes
     from irlax.rl import load_policy
 
     storage.known_suffix(out, (".npz",))
-    acts = load_policy(policy)
-    demos = act(made(env, 1), acts, num, key=jr.key(key))
+    demos = collect_episodes(make_env(env, 1), load_policy(policy), num, key=jr.key(key))
     write_demos(out, demos)
     returns = demos.returns
     text = f"{env}: {num} episodes, return {returns.mean():.1f} ± {returns.std():.1f}, in {out}"
@@ -89,6 +90,6 @@ def collect(
 
 
 def _record(env: str, returns: Any) -> dict[str, Any]:
-    """What both commands tell machines."""
+    """The record of returns, for JSON."""
     mean, deviation = float(returns.mean()), float(returns.std())
     return {"env": env, "episodes": len(returns), "return_mean": mean, "return_sd": deviation}

@@ -1,4 +1,4 @@
-"""`irlax fit`: from files, or an environment, to a fit on disk."""
+"""`irlax fit`: a fit from files, or in an environment, written to a folder."""
 
 import signal
 import sys
@@ -32,7 +32,9 @@ def fit(
     ],
     demos: Annotated[
         Path,
-        typer.Argument(help="The demonstrations: a .csv, .parquet or .npz file; `expert` for those that ship with us."),
+        typer.Argument(
+            help="The demonstrations: a .csv, .parquet or .npz file; `expert` for those that come with irlax."
+        ),
     ],
     *,
     out: Annotated[Path, option("--out", text="The folder to write the fit to.", panel=RESULT)],
@@ -44,19 +46,20 @@ def fit(
         Objective | None,
         option("--objective", text="What mce optimises; by default, feature-matching.", panel=METHOD),
     ] = None,
-    solver: Annotated[SolverName | None, option("--solver", text="How; by default, auto.", panel=METHOD)] = None,
+    solver: Annotated[SolverName | None, option("--solver", text="The solver; by default, auto.", panel=METHOD)] = None,
     l2: Annotated[
-        str | None, option("--l2", text="A penalty ½·l2·‖θ‖², or cv: by cross-validation.", panel=METHOD)
+        str | None, option("--l2", text="The penalty ½·l2·‖θ‖²: a number, or cv for cross-validation.", panel=METHOD)
     ] = None,
     tol: Annotated[
         float | None, option("--tol", text="Stop when no entry of the gradient is larger.", panel=METHOD)
     ] = None,
     start: Annotated[
-        Start | None, option("--start", text="Where the model starts: as the demos do, or the MDP.", panel=METHOD)
+        Start | None,
+        option("--start", text="The start distribution: of the demonstrations, or of the MDP.", panel=METHOD),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        option("--set", text="NAME=VALUE: another setting of the method or its parts. Repeat.", panel=METHOD),
+        option("--set", text="NAME=VALUE: another setting of the method or its parts; repeatable.", panel=METHOD),
     ] = None,
     key: Key = 0,
     episode: Annotated[str, option("--episode", text="Column of the individual.", panel=DATA)] = "episode",
@@ -67,14 +70,15 @@ def fit(
         str | None, option("--next-state", text="Column of the next state, if not `next_state`.", panel=DATA)
     ] = None,
     terminated: Annotated[
-        str | None, option("--terminated", text="Column of whether it ended, if not `terminated`.", panel=DATA)
+        str | None,
+        option("--terminated", text="Column that says if an episode ended, if not `terminated`.", panel=DATA),
     ] = None,
     weight: Annotated[str | None, option("--weight", text="Column of weights, if not `weight`.", panel=DATA)] = None,
     held_out: Annotated[
         Path | None, option("--held-out", text="Demonstrations to score, not to learn from.", panel=DATA)
     ] = None,
     resume: Annotated[
-        bool, option("--resume", text="Go on from the fit of the same problem in --out.", panel=RESULT)
+        bool, option("--resume", text="Continue the fit of the same problem in --out.", panel=RESULT)
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -84,19 +88,20 @@ def fit(
     irlax fit mdp.npz panel.parquet --features f.npy --out run
     irlax fit cartpole expert --method airl --out run
 
-    Where the dynamics are known, as an MDP in a file: --method mce, maxent,
-    apprenticeship, bayesian, two-step or mixture, with --features or --reward. Ctrl-C
-    (or SIGTERM) leaves the best iterate so far in --out, marked unfinished;
-    the same command with --resume goes on from it.
+    If the dynamics are known, as an MDP in a file: --method mce, maxent,
+    apprenticeship, bayesian, two-step or mixture, with --features or --reward.
+    Ctrl-C (or SIGTERM) writes the best iterate so far to --out, marked
+    unfinished; the same command with --resume continues from it.
 
-    Where one can only act: --method airl, sampled-mce, gcl, gan-gcl, gail or
-    cloning, in an environment that has a name: cartpole, pendulum,
+    If they are not known, in an environment that has a name: --method airl,
+    sampled-mce, gcl, gan-gcl, gail or cloning; cartpole, pendulum,
     mountain-car, acrobot, point-maze, gymnasium:ID, … Settings of the method
     are --set NAME=VALUE, those of its parts and of the environment have
     dotted names: --set reward.over=s --set rounds.num=100
-    --set learner.discount=0.95 --set env.horizon=50. Ctrl-C leaves the fit so far.
+    --set learner.discount=0.95 --set env.horizon=50. Ctrl-C writes the
+    fit so far; the same command with --resume goes on.
 
-    A fit that was in --out before is replaced, anything else never is.
+    An earlier fit in --out is replaced; a folder with other files is refused.
 
     \b
     MDP (.npz), made by `irlax mdp grid`, by `irlax.save_mdp` in Python, or by
@@ -108,14 +113,14 @@ def fit(
       discount      number
       horizon       integer       decisions; -1 or left out: infinitely many
       available     bool  S×A     optional: which actions exist where
-      layout        text  rows    optional: a gridworld, drawn
+      layout        text  rows    optional: the drawing of a gridworld
       state_names   text  S       optional
       action_names  text  A       optional
       state_unit, action_unit, time_unit   optional: a text each
 
     \b
     Demonstrations (.csv, .parquet), a row for each observed choice, in any
-    order. If the columns have other names, say so with --episode and so on:
+    order. If the columns have other names, give these by --episode and so on:
       episode       the individual or episode: integers or text
       t             the step's index in its episode, from 0
       state         0 to S-1
@@ -136,15 +141,15 @@ def fit(
     names |= {"next_state": next_state, "terminated": terminated, "weight": weight}
     options = {"objective": objective, "solver": solver, "l2": l2, "tol": tol, "start": start}
     given = {name: value for name, value in options.items() if value is not None}
-    chosen = Chosen(method, given, fitting.named(setting or []), names, key)
+    choice = MethodChoice(method, given, fitting.parse_settings(setting or []), names, key)
     tabular = {"features": features, "feature_names": feature_names, "reward": reward}
     tabular |= {"held_out": held_out, "resume": resume}
     with interruptible(signal.SIGINT, signal.SIGTERM) as interrupt:
         try:
             if method in ACTING:
-                result = _acting(chosen, mdp, demos, out, refused=tabular)
+                result = _fit_in_environment(choice, mdp, demos, out, refused=tabular)
             else:
-                result = _tabular(chosen, mdp, demos, out, **tabular)
+                result = _fit_in_mdp(choice, mdp, demos, out, **tabular)
         except KeyboardInterrupt:
             print("irlax: interrupted; nothing was written.", file=sys.stderr)
             raise typer.Exit(interrupt.exit_code) from None
@@ -152,19 +157,19 @@ def fit(
     raise typer.Exit(interrupt.exit_code if result.status is Status.INTERRUPTED else int(not result.converged))
 
 
-class Chosen(NamedTuple):
-    """What the flags say of the method, whichever it is."""
+class MethodChoice(NamedTuple):
+    """The options that choose the method and its settings."""
 
     method: str
     options: dict[str, Any]
     settings: dict[str, str]
-    #: Of the columns of a table of demonstrations.
+    #: The names of the columns of a table of demonstrations.
     columns: dict[str, Any]
     key: int
 
 
-def _tabular(
-    chosen: Chosen,
+def _fit_in_mdp(
+    choice: MethodChoice,
     mdp: str,
     demos: Path,
     out: Path,
@@ -175,32 +180,32 @@ def _tabular(
     held_out: Path | None,
     resume: bool,
 ) -> Any:
-    """A fit where the dynamics are known, written to `out`."""
+    """The fit in an MDP, written to `out`."""
     from irlax.cli import fitting, inputs, resuming
 
-    estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
+    estimator = fitting.estimator_of(choice.method, choice.options, choice.settings)
     problem = inputs.read(
-        mdp, demos, held_out, names=chosen.columns, features=features, feature_names=feature_names, over=reward
+        mdp, demos, held_out, names=choice.columns, features=features, feature_names=feature_names, over=reward
     )
-    earlier = resuming.earlier(out, estimator, problem, chosen.key) if resume else None
-    if earlier is None or not earlier.finished:
-        result = fitting.run(estimator, problem, key=chosen.key, earlier=None if earlier is None else earlier.fit)
+    previous = resuming.previous_fit(out, estimator, problem, choice.key) if resume else None
+    if previous is None or not previous.finished:
+        result = fitting.run(estimator, problem, key=choice.key, previous=None if previous is None else previous.fit)
     elif problem.held_out is None:
-        return earlier.fit
+        return previous.fit
     else:
-        result = resuming.scored(earlier.fit, problem.held_out)
+        result = resuming.with_score(previous.fit, problem.held_out)
     result.save(out)
     return result
 
 
-def _acting(chosen: Chosen, env: str, demos: Path, out: Path, *, refused: dict[str, Any]) -> Any:
-    """A fit in an environment that can only be acted in, written to `out`."""
+def _fit_in_environment(choice: MethodChoice, env: str, demos: Path, out: Path, *, refused: dict[str, Any]) -> Any:
+    """The fit in an environment, written to `out`."""
     from irlax.cli import fitting, sampling
 
-    sampling.refuse(refused, chosen.method)
-    of_env = fitting.of_environment(chosen.settings)
-    estimator = fitting.estimator_of(chosen.method, chosen.options, chosen.settings)
-    task = sampling.read(env, demos, estimator, of_env, chosen.columns)
-    result = sampling.run(estimator, task, key=chosen.key)
+    sampling.refuse(refused, choice.method)
+    env_settings = fitting.take_env_settings(choice.settings)
+    estimator = fitting.estimator_of(choice.method, choice.options, choice.settings)
+    task = sampling.read(env, demos, estimator, env_settings, choice.columns)
+    result = sampling.run(estimator, task, key=choice.key)
     result.save(out)
     return result

@@ -1,4 +1,4 @@
-"""How `irlax fit` fits: an estimator from flags, a fit that survives an interruption, and its continuation."""
+"""The fit of `irlax fit` in an MDP: an estimator from options, and a fit that may continue a previous one."""
 
 import dataclasses
 import inspect
@@ -41,28 +41,28 @@ def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str,
         fields["l2"] = _number(fields["l2"])
     solver = _Solver.of(fields) if "solver" in known else _Solver("none", None)
     # A part as a whole is a learner by its name, or written out, such as a prior.
-    whole = {name: value for name, value in settings.items() if isinstance(_parsed(value), eqx.Module)}
+    whole = {name: value for name, value in settings.items() if isinstance(_parse_value(value), eqx.Module)}
     own = [name for name in known if name not in parts or name == "learner" or name in whole]
     unknown = [name for name in settings if name not in (*own, *dotted, *solver.settings)]
     if unknown:
         more = f", and of --solver {solver.name}: {', '.join(solver.settings)}" if solver.settings else ""
         raise ValueError(
-            f"--set takes NAME=VALUE, but knows no name {unknown[0]!r}. Settings of --method {method}: "
+            f"--set takes NAME=VALUE, but {unknown[0]!r} is not a setting. Settings of --method {method}: "
             f"{', '.join([*own, *dotted])}{more}."
         )
-    fields |= {name: _parsed(value) for name, value in settings.items() if name in own and name != "learner"}
-    inside |= {dotted[name]: _parsed(value) for name, value in settings.items() if name in dotted}
+    fields |= {name: _parse_value(value) for name, value in settings.items() if name in own and name != "learner"}
+    inside |= {dotted[name]: _parse_value(value) for name, value in settings.items() if name in dotted}
     for field, part in parts.items():
         changes = {name: value for (where, name), value in inside.items() if where == field}
         if changes or (field == "learner" and field in settings):
             fields[field] = dataclasses.replace(fields.get(field, part), **changes)
-    of_solver = {name: _parsed(value) for name, value in settings.items() if name not in (*known, *dotted)}
+    of_solver = {name: _parse_value(value) for name, value in settings.items() if name not in (*known, *dotted)}
     if of_solver and solver.kind is not None:
         fields["solver"] = solver.kind(**of_solver)
     return kind(**fields)
 
 
-def named(settings: Sequence[str]) -> dict[str, str]:
+def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     """The values of NAME=VALUE by their names."""
     wrong = [setting for setting in settings if "=" not in setting]
     if wrong:
@@ -70,10 +70,10 @@ def named(settings: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (setting.partition("=") for setting in settings)}
 
 
-def of_environment(settings: dict[str, str]) -> dict[str, Any]:
-    """The settings env.NAME by their names, taken out of the others."""
+def take_env_settings(settings: dict[str, str]) -> dict[str, Any]:
+    """The settings env.NAME by their names, which are removed from `settings`."""
     names = [name for name in settings if name.startswith("env.")]
-    return {name.removeprefix("env."): _parsed(settings.pop(name)) for name in names}
+    return {name.removeprefix("env."): _parse_value(settings.pop(name)) for name in names}
 
 
 class _Solver(NamedTuple):
@@ -115,7 +115,7 @@ def _parts(kind: Any, settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _learner(own: Any, settings: Mapping[str, str]) -> Any:
-    """The learner of a dynamics-free estimator: its own, or another by name, at the temperature of its own."""
+    """The learner of a dynamics-free estimator: the default, or another by name, at the temperature of the default."""
     learners = {"ppo": rl.PPO, "sac": rl.SAC}
     name = settings.get("learner", type(own).__name__).lower()
     if name not in learners:
@@ -123,29 +123,29 @@ def _learner(own: Any, settings: Mapping[str, str]) -> Any:
     return own if isinstance(own, learners[name]) else learners[name](temperature=own.temperature)
 
 
-def run(estimator: Any, problem: Problem, *, key: int, earlier: Any) -> Any:
-    """Fit, from where an earlier fit of the same problem ended, if there is one."""
-    reward = problem.reward if earlier is None else earlier.reward
-    # A penalty that was chosen is not chosen again.
-    chosen = None if earlier is None else earlier.cross_validation
+def run(estimator: Any, problem: Problem, *, key: int, previous: Any) -> Any:
+    """The fit of a problem, which starts where the previous fit of the same problem ended, if there is one."""
+    reward = problem.reward if previous is None else previous.reward
+    # A penalty that cross-validation chose before is kept.
+    chosen = None if previous is None else previous.cross_validation
     trial = estimator if chosen is None else dataclasses.replace(estimator, l2=chosen.l2)
-    # Features of 1e200 overflow; what comes of it is judged by the result.
+    # Very large features overflow; the result is validated below instead.
     with np.errstate(all="ignore"):
-        fit = _fitted(trial, problem, reward, key=key)
+        fit = _call_fit(trial, problem, reward, key=key)
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves([reward.parameters for reward in fit.rewards])):
-        raise ValueError("The fit broke down: its parameters are not finite. Are the features of a sensible size?")
+        raise ValueError("The fit failed: its parameters are not finite. Are the features very large?")
     if fit.status is Status.INTERRUPTED:
         print(
-            f"irlax: interrupted after step {fit.iterations}. The best iterate is kept; --resume goes on from it.",
+            f"irlax: interrupted after step {fit.iterations}. The best iterate is written; --resume continues from it.",
             file=sys.stderr,
         )
-    return fit if earlier is None else _joined(earlier, dataclasses.replace(fit, estimator=estimator))
+    return fit if previous is None else _joined(previous, dataclasses.replace(fit, estimator=estimator))
 
 
-def _joined(earlier: Any, fit: Any) -> Any:
-    """The fit with the history and the seconds of the one that it went on from, whose last iterate was its first."""
-    columns = {name: np.concatenate([earlier.history[name], fit.history[name][1:]]) for name in fit.history}
-    seconds, chosen = earlier.seconds + fit.seconds, earlier.cross_validation
+def _joined(previous: Any, fit: Any) -> Any:
+    """The fit with the history and the seconds of the previous fit added, whose last iterate was its first."""
+    columns = {name: np.concatenate([previous.history[name], fit.history[name][1:]]) for name in fit.history}
+    seconds, chosen = previous.seconds + fit.seconds, previous.cross_validation
     return dataclasses.replace(fit, history=History(columns), seconds=seconds, cross_validation=chosen)
 
 
@@ -156,7 +156,8 @@ def _number(text: str) -> float:
         raise ValueError(f"--l2 must be a number or cv, but is {text!r}.") from None
 
 
-def _parsed(text: str) -> Any:
+def _parse_value(text: str) -> Any:
+    """The value of a setting: a number, a prior, true, false, none, or text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -164,14 +165,14 @@ def _parsed(text: str) -> Any:
             continue
     prior = re.fullmatch(r"(Normal|Laplace)\((.*)\)", text)
     if prior is not None:
-        from irlax.estimators.tabular import bayesian
+        from irlax.estimators.tabular import priors
 
-        return getattr(bayesian, prior[1])(*(_parsed(scale) for scale in prior[2].split(",") if scale))
+        return getattr(priors, prior[1])(*(_parse_value(scale) for scale in prior[2].split(",") if scale))
     return _WORDS.get(text.lower(), text)
 
 
-def _fitted(estimator: Any, problem: Problem, reward: AbstractReward, *, key: int) -> Any:
-    """One call of `fit`, with those arguments that this estimator knows."""
+def _call_fit(estimator: Any, problem: Problem, reward: AbstractReward, *, key: int) -> Any:
+    """Call `fit` with those arguments that this estimator takes."""
     known = inspect.signature(estimator.fit).parameters
     options = {"held_out": problem.held_out, "key": jax.random.key(key)}
     if problem.held_out is not None and "held_out" not in known:

@@ -14,15 +14,16 @@ def grid(
     ],
     *,
     out: Annotated[Path, typer.Option(help="The MDP file (.npz) to write.")],
-    slip: Annotated[float, typer.Option(help="The probability that a move is drawn at random instead.")] = 0.0,
-    stay: Annotated[bool, typer.Option("--stay", help="Staying is an action too.")] = False,
-    ends: Annotated[bool, typer.Option("--ends", help="Goals and hazards end the walk.")] = False,
+    slip: Annotated[float, typer.Option(help="The probability that a move is replaced by a random one.")] = 0.0,
+    stay: Annotated[bool, typer.Option("--stay", help="Add the action of staying.")] = False,
+    ends: Annotated[bool, typer.Option("--ends", help="Goals and hazards end an episode.")] = False,
     discount: Annotated[float, typer.Option(help="γ.")] = 0.9,
     horizon: Annotated[int | None, typer.Option(help="Decisions; infinitely many if left out.")] = None,
     demos: Annotated[
-        Path | None, typer.Option(help="Also write walks (.csv, .parquet, .npz) of one who likes G and dislikes X.")
+        Path | None,
+        typer.Option(help="Also write walks (.csv, .parquet, .npz) with a reward for G and a penalty for X."),
     ] = None,
-    num: Annotated[int, typer.Option(help="Episodes: how many walks.")] = 200,
+    num: Annotated[int, typer.Option(help="The number of walks.")] = 200,
     key: Key = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +55,7 @@ def grid(
     mdp = world.mdp
     if demos is not None:
         plan = soft_plan(mdp, 3 * world.reward)
-        # Long enough that a truncated walk on an infinite horizon lacks a thousandth of its discounted mass.
+        # So long that on an infinite horizon only a thousandth of the discounted mass of a walk is unobserved.
         length = horizon or min(1000, math.ceil(math.log(1e-3) / math.log(min(max(discount, 1e-3), 0.999))))
         checks.count("num", num)
         walks = rollout(mdp, plan, num=num, key=jax.random.key(key), **({} if horizon else {"length": length}))

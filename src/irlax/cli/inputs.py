@@ -1,4 +1,4 @@
-"""What `irlax fit` reads: everything is read and checked before anything is computed or written."""
+"""The input of `irlax fit`: all files are read and validated before anything is computed or written."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,19 +35,19 @@ def read(
     """Read the files; `names` are those of the columns of a table."""
     if not Path(mdp).exists() and (mdp in envs.NAMES or ":" in mdp):
         raise ValueError(
-            f"{mdp} is an environment, whose dynamics are not known here: this method needs an MDP in a file (.npz). "
-            f"In an environment say --method airl, sampled-mce, gcl, gan-gcl, gail or cloning."
+            f"This method needs an MDP in a file (.npz), but {mdp} is an environment, whose dynamics are not known. "
+            f"For an environment use --method airl, sampled-mce, gcl, gan-gcl, gail or cloning."
         )
     reward = reward_of(features, feature_names, over)
-    world = load_mdp(mdp)
-    # The values of all times are kept while planning; a horizon of 10⁹ is a slip of the pen.
-    storage.fits_in_memory(Path(mdp), 8 * world.num_states * (world.horizon or 1), "Is the horizon right?")
-    seen, unseen = (None if path is None else read_demos(path, **names) for path in (demos, held_out))
-    assert seen is not None
-    for path, read in ((demos, seen), (held_out, unseen)):
+    loaded = load_mdp(mdp)
+    # Planning keeps the values of all times; a horizon of 10⁹ is a typing error.
+    storage.fits_in_memory(Path(mdp), 8 * loaded.num_states * (loaded.horizon or 1), "Is the horizon right?")
+    training, scored = (None if path is None else read_demos(path, **names) for path in (demos, held_out))
+    assert training is not None
+    for path, read in ((demos, training), (held_out, scored)):
         if path is not None and read is not None:
-            _check(path, read, world)
-    return Problem(world, seen, unseen, reward.bind(world))
+            _check(path, read, loaded)
+    return Problem(loaded, training, scored, reward.bind(loaded))
 
 
 def _check(path: Path, demos: Demonstrations, mdp: MDP) -> None:
@@ -58,9 +58,9 @@ def _check(path: Path, demos: Demonstrations, mdp: MDP) -> None:
 
 
 def reward_of(features: Path | None, feature_names: str | None, over: Any) -> AbstractReward:
-    """The reward to learn, from a file of features or over a table; exactly one of them."""
+    """The reward to learn: linear in the features of a file, or a table over s, sa or sas."""
     if (features is None) == (over is None):
-        raise ValueError("Say what reward to learn: --features FILE or --reward s, sa or sas; exactly one of them.")
+        raise ValueError("Give the reward to learn: --features FILE or --reward s, sa or sas; exactly one of them.")
     if over is not None:
         if feature_names is not None:
             raise ValueError("--feature-names needs --features.")
@@ -68,7 +68,7 @@ def reward_of(features: Path | None, feature_names: str | None, over: Any) -> Ab
     assert features is not None
     names = None if feature_names is None else [name.strip() for name in feature_names.split(",")]
     if names is not None and ("" in names or len(set(names)) < len(names)):
-        raise ValueError(f"--feature-names must be names with commas between, no two alike, but is {feature_names!r}.")
+        raise ValueError(f"--feature-names must be different names, separated by commas, but is {feature_names!r}.")
     try:
         return LinearReward(load_array(features), names=names)
     except (TypeError, ValueError) as error:
@@ -76,7 +76,7 @@ def reward_of(features: Path | None, feature_names: str | None, over: Any) -> Ab
 
 
 def load_array(path: Path) -> np.ndarray:
-    """The numbers in an .npy file, which are mapped first: a file that lies about its size fills no memory."""
+    """The numbers in an .npy file, mapped first, so that a file with a wrong size in its header fills no memory."""
     path = storage.existing_file(path, (".npy",))
     with storage.unreadable(path, "an array (.npy)"):
         mapped = np.lib.format.open_memmap(path, mode="r")

@@ -1,4 +1,4 @@
-"""The methods of `irlax fit`: one list, from which the command line and its help are made."""
+"""The methods of `irlax fit`, in one list for the command line and its help."""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ METHODS = {
     "gail": ("sampled.gail", "GAIL"),
     "cloning": ("sampled.cloning", "BehaviouralCloning"),
 }
-#: Those that act in an environment, because they do not know its dynamics.
+#: The methods that need an environment to act in, instead of known dynamics.
 ACTING = tuple(name for name, (module, _) in METHODS.items() if module.startswith("sampled."))
 
 if TYPE_CHECKING:
@@ -28,6 +28,6 @@ else:
 
 
 def estimator_class(method: str) -> Any:
-    """The class of a method's estimator, imported when it is asked for."""
+    """The class of a method's estimator, imported when it is needed."""
     module, name = METHODS[method]
     return getattr(importlib.import_module(f"irlax.estimators.{module}"), name)

@@ -1,4 +1,4 @@
-"""What several commands take: one name, one meaning, one help text."""
+"""Options that several commands share, with one name and one help text each."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,15 +24,15 @@ Features = Annotated[
     option("--features", text="A linear reward in these features: .npy, S×K, S×A×K or S×A×S×K.", panel=REWARD),
 ]
 FeatureNames = Annotated[
-    str | None, option("--feature-names", text="Names of the K features, with commas between.", panel=REWARD)
+    str | None, option("--feature-names", text="Names of the K features, separated by commas.", panel=REWARD)
 ]
 Reward = Annotated[
     Over | None, option("--reward", text="A tabular reward over states, state–actions or transitions.", panel=REWARD)
 ]
-Key = Annotated[int, option("--key", text="The seed of all that is drawn at random.", panel=METHOD)]
-AsJson = Annotated[bool, option("--json", text="Print for machines.", panel=RESULT)]
+Key = Annotated[int, option("--key", text="The random seed.", panel=METHOD)]
+AsJson = Annotated[bool, option("--json", text="Print JSON.", panel=RESULT)]
 
 
 def emit(text: Any, record: dict[str, Any], *, as_json: bool) -> None:
-    """Print a result, for people or for machines."""
+    """Print a result as text, or its record as JSON."""
     print(records.as_json(record).decode() if as_json else text)

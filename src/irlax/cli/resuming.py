@@ -1,4 +1,4 @@
-"""What `irlax fit --resume` finds in the folder, and whether that is what is asked for now."""
+"""The previous fit of `irlax fit --resume`, and whether it is a fit of the same problem."""
 
 import dataclasses
 import sys
@@ -18,87 +18,87 @@ from irlax.estimators.tabular.pairing import pair_up
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 
-#: Settings that say how an optimum is looked for, not of what: a fit may be gone on with under others.
-HOW = ("solver", "tol", "max_steps", "low_memory")
-#: Settings that change nothing, or show in the start distribution, which is compared itself.
-_BESIDE = ("progress", "start")
-_ADVICE = "Give another --out, or leave out --resume to begin anew."
+#: Settings of the search, not of the problem: a fit may be continued with other ones.
+SEARCH_SETTINGS = ("solver", "tol", "max_steps", "low_memory")
+#: Settings that are not compared: they have no effect, or the start distribution is compared instead.
+_NOT_COMPARED = ("progress", "start")
+_ADVICE = "Give another --out, or leave out --resume to start a new fit."
 
 
-class Earlier(NamedTuple):
-    """The fit in the folder, and whether nothing is left to do."""
+class PreviousFit(NamedTuple):
+    """The fit in the folder, and whether it has converged with the same settings."""
 
     fit: TabularFit
     finished: bool
 
 
-def earlier(path: Path, estimator: Any, problem: Problem, key: int) -> Earlier:
-    """The fit to go on from; a ValueError that names what differs, if it is a fit of something else."""
+def previous_fit(path: Path, estimator: Any, problem: Problem, key: int) -> PreviousFit:
+    """The fit to continue; a ValueError that names the differences if it is a fit of another problem."""
     if not path.exists():
-        raise ValueError(f"There is no fit at {path} to go on from. Leave out --resume to begin one.")
+        raise ValueError(f"There is no fit at {path} to continue. Leave out --resume to start one.")
     fit = load(path)
     method = type(estimator).__name__
     if fit.method != method:
         raise ValueError(f"The fit at {path} differs: {_line('method', method, fit.method)}. {_ADVICE}")
     if not isinstance(fit, TabularFit):
-        raise ValueError(f"A {method} fit cannot be gone on with. {_ADVICE}")
+        raise ValueError(f"A {method} fit cannot be continued. {_ADVICE}")
     others = dict(_other_settings(estimator, fit.estimator))
-    what = [line for name, line in others.items() if name not in HOW]
+    differences = [line for name, line in others.items() if name not in SEARCH_SETTINGS]
     if fit.posterior is not None and not np.array_equal(fit.posterior.key, jr.key_data(jr.key(key))):
-        what.append(f"another --key than {key}")
-    what += _other_problem(fit, estimator, problem)
-    if what:
-        raise ValueError(f"The fit at {path} differs: {'; '.join(what)}. {_ADVICE}")
+        differences.append(f"another --key than {key}")
+    differences += _other_problem(fit, estimator, problem)
+    if differences:
+        raise ValueError(f"The fit at {path} differs: {'; '.join(differences)}. {_ADVICE}")
     finished = fit.converged and not others
     if finished:
-        print(f"irlax: the fit at {path} is finished already.", file=sys.stderr)
+        print(f"irlax: the fit at {path} is already finished.", file=sys.stderr)
     elif others:
         print(
-            f"irlax: going on from the fit at {path} with other settings: {'; '.join(others.values())}.",
+            f"irlax: continuing the fit at {path} with other settings: {'; '.join(others.values())}.",
             file=sys.stderr,
         )
-    return Earlier(fit, finished)
+    return PreviousFit(fit, finished)
 
 
-def scored(fit: TabularFit, held_out: Demonstrations) -> TabularFit:
-    """A finished fit with the score of these demonstrations, whichever it had before."""
+def with_score(fit: TabularFit, held_out: Demonstrations) -> TabularFit:
+    """The fit with the log likelihood of these held-out demonstrations."""
     total = fit.score(held_out) * float(held_out.weights @ held_out.lengths)
     return dataclasses.replace(fit, held_out_log_likelihood=total)
 
 
-def _other_settings(asked: Any, there: Any) -> Iterator[tuple[str, str]]:
-    """The settings in which two estimators of one class differ, each with a line about it."""
-    for name in (field.name for field in dataclasses.fields(asked) if field.name not in _BESIDE):
-        one, other = getattr(asked, name), getattr(there, name)
+def _other_settings(new: Any, old: Any) -> Iterator[tuple[str, str]]:
+    """The names of settings in which two estimators of one class differ, each with a text for messages."""
+    for name in (field.name for field in dataclasses.fields(new) if field.name not in _NOT_COMPARED):
+        one, other = getattr(new, name), getattr(old, name)
         if one != other:
             yield name, _line(name, one, other)
 
 
 def _other_problem(fit: TabularFit, estimator: Any, problem: Problem) -> Iterator[str]:
-    """What else the fit was made from than this problem."""
+    """The differences between the problem of the fit and this one, as texts for messages."""
     with scope():
         (reward,), (expert,) = pair_up(problem.mdp, problem.reward, problem.demos, None, estimator.start)
-    mdp, there = expert.mdp, fit.mdp
+    mdp, old = expert.mdp, fit.mdp
     if len(fit.experts) != 1:
         yield f"{len(fit.experts)} MDPs are in the folder"
-    if float(mdp.discount) != float(there.discount):
-        yield _line("discount", float(mdp.discount), float(there.discount))
-    if mdp.horizon != there.horizon:
-        yield _line("horizon", mdp.horizon, there.horizon)
-    if not _same((mdp.dynamics, mdp.rows, mdp.mask), (there.dynamics, there.rows, there.mask)):
+    if float(mdp.discount) != float(old.discount):
+        yield _line("discount", float(mdp.discount), float(old.discount))
+    if mdp.horizon != old.horizon:
+        yield _line("horizon", mdp.horizon, old.horizon)
+    if not _same((mdp.dynamics, mdp.rows, mdp.mask), (old.dynamics, old.rows, old.mask)):
         yield "another MDP"
     if not _same(expert.demos, fit.experts[0].demos):
         yield "other demonstrations"
-    elif not _same(mdp.initial, there.initial):
+    elif not _same(mdp.initial, old.initial):
         yield "another start distribution"
     if not _same_reward(reward, fit.reward):
         yield "other features, or another kind of reward"
 
 
 def _same_reward(one: AbstractReward, other: AbstractReward) -> bool:
-    """Whether two rewards are alike but for their parameters' values."""
-    alike = type(one) is type(other) and one.parameter_names() == other.parameter_names()
-    return alike and _same(one.with_parameters(other.parameters), other)
+    """Whether two rewards are equal but for the values of their parameters."""
+    same_kind = type(one) is type(other) and one.parameter_names() == other.parameter_names()
+    return same_kind and _same(one.with_parameters(other.parameters), other)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -107,5 +107,5 @@ def _same(one: Any, other: Any) -> bool:
     return len(leaves) == len(others) and all(map(np.array_equal, leaves, others))
 
 
-def _line(name: str, asked: Any, there: Any) -> str:
-    return f"{name}: {asked!r} asked, {there!r} in the folder"
+def _line(name: str, new: Any, old: Any) -> str:
+    return f"{name}: {new!r} requested, {old!r} in the folder"

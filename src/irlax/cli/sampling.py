@@ -1,4 +1,4 @@
-"""How `irlax fit` fits where the dynamics are not known: in an environment that has a name."""
+"""The fit of `irlax fit` in an environment, whose dynamics are not known."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from irlax.demos import Demonstrations, read_demos
 from irlax.envs.absorbing import refuse_variable_length
 from irlax.estimators.sampled import BehaviouralCloning, SampledFit
 
-#: In place of a file: the demonstrations that ship with the package.
+#: The word that stands for the demonstrations that come with the package, in place of a file.
 EXPERT = "expert"
 
 
@@ -24,14 +24,14 @@ class Task(NamedTuple):
     demos: Demonstrations
 
 
-def made(name: str, num_envs: int, options: Mapping[str, Any] | None = None) -> Any:
-    """An environment; those of Gymnasium with as many copies as are to step at once."""
+def make_env(name: str, num_envs: int, options: Mapping[str, Any] | None = None) -> Any:
+    """The environment of a name; one of Gymnasium has `num_envs` copies that step together."""
     copies = {"num_envs": num_envs} if name.startswith("gymnasium:") else {}
     try:
         return envs.make(name, **copies, **(options or {}))
     except TypeError as error:
         if options:
-            raise ValueError(f"--set env.NAME=VALUE is not what {name} takes: {error}") from None
+            raise ValueError(f"{name} does not take one of the settings --set env.NAME=VALUE: {error}") from None
         raise
 
 
@@ -40,19 +40,19 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
     if Path(name).suffix == ".npz" or Path(name).exists():
         raise ValueError(
             f"{type(estimator).__name__} learns by acting in an environment, such as cartpole or gymnasium:ID, but got "
-            f"the file {name}. For an MDP in a file say --method mce."
+            f"the file {name}. For an MDP in a file use --method mce."
         )
-    env = made(name, 1, options)
+    env = make_env(name, 1, options)
     if name.startswith("gymnasium:") and not isinstance(estimator, BehaviouralCloning):
-        env = made(name, estimator.rounds.episodes_for(env.horizon), options)
+        env = make_env(name, estimator.rounds.episodes_for(env.horizon), options)
     if str(demos) == EXPERT:
-        seen = envs.expert_demos(name, **{key: value for key, value in options.items() if key == "after_end"})
+        observed = envs.expert_demos(name, **{key: value for key, value in options.items() if key == "after_end"})
     else:
-        seen = read_demos(demos, **names)
-    envs.check_demos(env, seen)
+        observed = read_demos(demos, **names)
+    envs.check_demos(env, observed)
     if not isinstance(estimator, BehaviouralCloning):
-        _check_length(name, env, seen)
-    return Task(name, env, seen)
+        _check_length(name, env, observed)
+    return Task(name, env, observed)
 
 
 def run(estimator: Any, task: Task, *, key: int) -> SampledFit:
@@ -62,13 +62,13 @@ def run(estimator: Any, task: Task, *, key: int) -> SampledFit:
 
 
 def refuse(given: Mapping[str, Any], method: str) -> None:
-    """Flags that mean something only where the dynamics are known."""
+    """Raise a ValueError for options that apply only if the dynamics are known."""
     advice = {
-        "features": "It learns a network of observations.",
-        "feature_names": "It learns a network of observations.",
-        "reward": "Say --set reward.over=s, sa or sas for what its reward may depend on.",
+        "features": "Its reward is a network of observations.",
+        "feature_names": "Its reward is a network of observations.",
+        "reward": "Use --set reward.over=s, sa or sas for what its reward may depend on.",
         "held_out": "Evaluate its policy in the environment instead.",
-        "resume": "It begins anew.",
+        "resume": "Leave it out to start a new fit.",
     }
     for name, value in given.items():
         if value:
@@ -76,10 +76,10 @@ def refuse(given: Mapping[str, Any], method: str) -> None:
 
 
 def _check_length(name: str, env: Any, demos: Demonstrations) -> None:
-    """The library's own check, with the cure that the command line has."""
+    """Check the lengths of episodes; the advice names the options of the command line."""
     if not env.fixed_horizon and name.startswith("gymnasium:"):
         raise ValueError(
             f"Episodes of {name} may end before its horizon of {env.horizon} steps, which would bias what is learned. "
-            f"Say --set env.after_end=absorbing or --set env.after_end=fixed-horizon; demonstrations go on alike."
+            f"Use --set env.after_end=absorbing or --set env.after_end=fixed-horizon, which also extend demonstrations."
         )
     refuse_variable_length(env, demos)

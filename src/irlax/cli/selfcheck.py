@@ -1,4 +1,4 @@
-"""What `irlax doctor` tries: small problems whose answers are known."""
+"""The checks of `irlax doctor`: small problems with known answers."""
 
 import tempfile
 import time
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Check(NamedTuple):
-    """One thing that was tried."""
+    """The result of one check."""
 
     name: str
     passed: bool
@@ -16,19 +16,19 @@ class Check(NamedTuple):
     seconds: float
 
 
-def checked() -> list[Check]:
-    """Try everything."""
-    return [_tried(name, check) for name, check in CHECKS.items()]
+def run_checks() -> list[Check]:
+    """The results of all checks."""
+    return [_run_check(name, check) for name, check in CHECKS.items()]
 
 
-def _tried(name: str, check: Callable[[], str]) -> Check:
-    began = time.perf_counter()
+def _run_check(name: str, check: Callable[[], str]) -> Check:
+    started = time.perf_counter()
     try:
         passed, detail = True, check()
-    # Whatever breaks in a check is what this command is there to tell.
+    # Any error is reported as a failed check, which is the purpose of this command.
     except Exception as error:
         passed, detail = False, f"{type(error).__name__}: {error}"
-    return Check(name, passed, detail, round(time.perf_counter() - began, 3))
+    return Check(name, passed, detail, round(time.perf_counter() - started, 3))
 
 
 def _plans_as_by_hand() -> str:
@@ -38,10 +38,10 @@ def _plans_as_by_hand() -> str:
 
     env = RiskyPath(discount=0.1)
     plans = {"causal": (soft_plan, causal_risk), "path": (path_plan, path_risk)}
-    apart = max(
+    difference = max(
         abs(float(plan(env.mdp, env.reward).policy[0, env.RISKY]) - by_hand(0.1)) for plan, by_hand in plans.values()
     )
-    return _within("largest difference", apart, 1e-9)
+    return _within("largest difference", difference, 1e-9)
 
 
 def _gradient_is_occupancy() -> str:
@@ -78,7 +78,7 @@ def _fit_is_certified() -> str:
     return _within("largest gradient", fit.certificate.gradient, 1e-8)
 
 
-def _files_come_back() -> str:
+def _files_round_trip() -> str:
     import numpy as np
 
     from irlax.demos import Demonstrations, read_demos, write_demos
@@ -91,7 +91,7 @@ def _files_come_back() -> str:
             path = Path(folder) / f"demos{kind}"
             write_demos(path, demos)
             if not np.array_equal(read_demos(path).actions, demos.actions):
-                raise ArithmeticError(f"{kind} files do not come back as they were written")
+                raise ArithmeticError(f"{kind} files are not read as they were written")
     return f"{', '.join(kinds)} written and read"
 
 
@@ -105,5 +105,5 @@ CHECKS: dict[str, Callable[[], str]] = {
     "plans agree with those by hand": _plans_as_by_hand,
     "the gradient of the value is the occupancy": _gradient_is_occupancy,
     "a fit converges, with a certificate": _fit_is_certified,
-    "demonstrations in files": _files_come_back,
+    "demonstrations in files": _files_round_trip,
 }

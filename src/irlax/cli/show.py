@@ -1,4 +1,4 @@
-"""`irlax show` and `irlax report`: a fit on disk, as tables and as a page."""
+"""`irlax show` and `irlax report`: tables and a page of a saved fit."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ def show(
     from irlax.estimators.store import load
 
     if as_json + markdown + latex > 1:
-        raise ValueError("Of --json, --markdown and --latex give one only.")
+        raise ValueError("Give only one of --json, --markdown and --latex.")
     fit = load(run)
     summary = fit.summary()
     text = summary.to_markdown() if markdown else summary.to_latex() if latex else summary
@@ -34,8 +34,8 @@ def report(
 ) -> None:
     """Write a fit as one HTML file: reward, policy, occupancies of expert and model, convergence, summary.
 
-    The file needs nothing else. Gridworlds (MDPs with a layout) are drawn as grids. Of a fit in an environment
-    there are learning curves, the reward, and the returns of policy and demonstrations.
+    The file needs no other files. Gridworlds (MDPs with a layout) are drawn as grids. For a fit in an environment
+    it shows learning curves, the reward, and the returns of policy and demonstrations.
     """
     from irlax.estimators.store import REPORT, load, versions_of
     from irlax.tables import pairs

@@ -208,5 +208,5 @@ def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:
         )
     checks.finite("reward", reward)
     if mdp.terminal is not None:
-        checks.nothing_after_the_end(reward, mdp.terminal, mdp.available)
+        checks.zero_reward_when_absorbed(reward, mdp.terminal, mdp.available)
     return mdp.as_narrow(reward)

@@ -1,4 +1,4 @@
-"""Reports: figures and pages."""
+"""Reports: figures and HTML pages."""
 
 from irlax.report.html import Page
 from irlax.report.strips import save_strip, strip

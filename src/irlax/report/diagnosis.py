@@ -1,4 +1,4 @@
-"""What can be learned in an MDP before there are any data: linked states and identifiability."""
+"""What demonstrations in an MDP can reveal of a reward, before there are any: linked states and identifiability."""
 
 import contextlib
 from typing import Any
@@ -16,32 +16,32 @@ from irlax.report import plots
 from irlax.report.grid import Grid, names_of
 from irlax.report.html import Page
 from irlax.rewards import AbstractReward
-from irlax.tables import Summary, Table, pairs, show
+from irlax.tables import Summary, Table, format_value, pairs
 from irlax.typing import Int
 
-#: A link graph with more states than this cannot be read.
-MOST_NODES = 60
+#: A link graph is drawn for at most this many states.
+MAX_NODES = 60
 #: The width of a drawing, in inches.
 WIDTH = 7.0
-#: The map from parameters to log policy is worked out for up to so many of them.
-MOST_PARAMETERS = 2500
+#: Identifiability is computed for at most this many parameters.
+MAX_PARAMETERS = 2500
 
 
 class Diagnosis(eqx.Module):
-    """Facts about an MDP, its linked states, and what a policy would reveal of a reward."""
+    """Facts about an MDP, its linked states, and which directions of a reward a policy identifies."""
 
     mdp: MDP
     #: The linked component of each state.
     component: Int[np.ndarray, " S"]
     deterministic: bool
-    #: Published conditions, where they speak of this problem.
+    #: Published conditions for identifiability that apply to this problem.
     conditions: tuple[RankTest, ...]
-    #: None with more parameters than can be worked out.
+    #: None if there are more than `MAX_PARAMETERS` parameters.
     identification: Identification | None
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is known at a glance."""
+        """Sizes and simple properties of the MDP, by name."""
         mdp, count = self.mdp, int(self.component.max()) + 1
         return {
             "states": mdp.num_states,
@@ -65,7 +65,7 @@ class Diagnosis(eqx.Module):
         return Summary(tables if found is None else (*tables, *found.summary().tables))
 
     def record(self) -> dict[str, Any]:
-        """The facts for machines."""
+        """The facts as plain values, for JSON."""
         found = self.identification
         hidden = [] if found is None else list(zip(found.kinds, found.null_basis, strict=True))
         return {
@@ -81,16 +81,16 @@ class Diagnosis(eqx.Module):
 
 
 def diagnose(mdp: MDP, reward: AbstractReward) -> Diagnosis:
-    """What can be learned of `reward` in an MDP."""
+    """The diagnosis of an MDP, for a reward to be learned in it."""
     deterministic = all(np.all(matrix.data > 1 - 1e-12) for matrix in mdp.dynamics.to_scipy())
     conditions = []
     if mdp.mask is None and mdp.num_states <= 500:
         conditions = [cao_state_only(mdp)]
         with contextlib.suppress(ValueError):
-            # It speaks of deterministic, strongly connected problems alone.
+            # This condition is for deterministic, strongly connected problems only.
             conditions.append(kim_aperiodic(mdp))
     bound, found = reward.bind(mdp), None
-    if bound.num_parameters <= MOST_PARAMETERS:
+    if bound.num_parameters <= MAX_PARAMETERS:
         found = identify(mdp, bound, soft_plan(mdp, np.zeros(mdp.num_states)))
     return Diagnosis(mdp, linked_components(mdp), deterministic, tuple(conditions), found)
 
@@ -106,17 +106,17 @@ def diagnosis_page(diagnosis: Diagnosis) -> Page:
     for table in diagnosis.summary().tables:
         page = page.table(table)
     page = page.heading("Linked states").text(
-        "Two states are linked if some state can be followed by either, or by a chain of such pairs. Where all are "
-        "linked and moves are certain, a policy reveals a state-only reward up to a constant; else one constant for "
-        "each component stays hidden."
+        "Two states are linked if both can follow the same state, or if a chain of such pairs connects them. If all "
+        "states are linked and transitions are deterministic, a policy reveals a state-only reward up to a constant; "
+        "else one constant for each component is not identified."
     )
     grid = Grid.of(mdp)
     if grid is not None:
         figure, axes = plots.blank(1, width=WIDTH, height=WIDTH * grid.shape[0] / grid.shape[1] + 0.4)
         shown = component.astype(float)
         plots.grid_heatmap(figure, axes[0, 0], grid.picture(shown), title="linked component", marks=grid.board)
-        return page.figure(figure, f"Cells of the same colour are linked: {show(count)} in all.")
-    if mdp.num_states > MOST_NODES:
+        return page.figure(figure, f"Cells of the same colour are linked: {format_value(count)} in all.")
+    if mdp.num_states > MAX_NODES:
         return page
     figure, axes = plots.blank(1, width=6.0, height=5.0)
     names = names_of(mdp.labels.states, mdp.labels.state_unit, mdp.num_states, "s")
@@ -125,7 +125,7 @@ def diagnosis_page(diagnosis: Diagnosis) -> Page:
 
 
 def hidden_part(found: Identification, parameters: np.ndarray) -> np.ndarray:
-    """The component of the parameters that lies in the directions which no policy reveals."""
+    """The component of the parameters in the directions that no policy identifies."""
     part = found.null_basis.T @ (found.null_basis @ parameters)
-    # What is zero but for rounding would be drawn as if it were something.
+    # Rounding errors are set to zero, because a plot would scale them up.
     return np.where(np.abs(part) > 1e-9 * np.abs(parameters).max(initial=0.0), part, 0.0)

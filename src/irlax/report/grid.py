@@ -1,4 +1,4 @@
-"""Where the states of a gridworld lie, and what states and actions are called."""
+"""The cells of a gridworld, and the names of states and actions."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1), "stay"
 
 
 class Grid(eqx.Module):
-    """Where the states of a gridworld lie."""
+    """The drawing of a gridworld, and the cell (row, column) of each state."""
 
     board: np.ndarray
     cells: Int[np.ndarray, "S 2"]
 
     @classmethod
     def of(cls, mdp: MDP) -> "Grid | None":
-        """The grid whose cells are the states of an MDP, if its labels draw one."""
+        """The grid of an MDP whose labels have a layout; else None."""
         if mdp.labels.layout is None:
             return None
         board = np.array([list(row) for row in mdp.labels.layout])
@@ -40,6 +40,6 @@ class Grid(eqx.Module):
 
 
 def names_of(given: Sequence[str] | None, unit: str | None, number: int, letter: str) -> list[str]:
-    """Names with their unit, as "35 miles"; where none are given, numbers behind a letter."""
+    """The given names with their unit, such as "35 miles"; if none are given, a letter with a number."""
     names = given or [f"{letter}{i}" for i in range(number)]
     return [name if given is None or unit is None else f"{name} {unit}" for name in names]

@@ -1,14 +1,13 @@
-"""One HTML file that opens without a network: text, tables, and figures as inline SVG."""
+"""Reports as one HTML file that needs no network: text, tables, and figures as inline SVG."""
 
 import html
 import io
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 
+from irlax import storage
 from irlax.tables import Table
 from irlax.version import __version__
 
@@ -55,14 +54,17 @@ footer { border-top: 1px solid var(--line); margin-top: 3rem; padding-top: 1rem;
 
 
 class Page(eqx.Module):
-    """A report: a title, a lead, and parts in order. Text is escaped; nothing in it is run."""
+    """A report: a title, an introduction, and parts in order. Text is escaped, so that nothing in it is executed.
+
+    Each method returns a new page with one part more.
+    """
 
     title: str
     lead: str = ""
     parts: tuple[str, ...] = ()
 
     def heading(self, text: str, *, level: int = 2) -> "Page":
-        """A section; at level 3, a part of one."""
+        """A heading; level 3 is a subsection."""
         return self._with(f"<h{level}>{html.escape(text)}</h{level}>")
 
     def text(self, text: str, *, alert: bool = False) -> "Page":
@@ -75,7 +77,7 @@ class Page(eqx.Module):
         return self._with(f'<p class="note">{html.escape(text)}</p>')
 
     def code(self, text: str) -> "Page":
-        """Text in its own spacing."""
+        """Preformatted text."""
         return self._with(f"<pre><code>{html.escape(text)}</code></pre>")
 
     def table(self, table: Table) -> "Page":
@@ -83,14 +85,14 @@ class Page(eqx.Module):
         return self._with(table.to_html())
 
     def figure(self, figure: Any, caption: str) -> "Page":
-        """A matplotlib figure with a caption, which also is its description for those who cannot see it."""
+        """A matplotlib figure with a caption, which is also its description for screen readers."""
         svg = _svg(figure).replace("<svg ", f'<svg role="img" aria-label="{html.escape(caption)}" ', 1)
         return self._with(
             f'<figure><div class="drawing">{svg}</div><figcaption>{html.escape(caption)}</figcaption></figure>'
         )
 
     def render(self) -> str:
-        """The whole document."""
+        """The HTML text of the whole document."""
         title = html.escape(self.title)
         lead = f'<p class="lead">{html.escape(self.lead)}</p>' if self.lead else ""
         return (
@@ -103,20 +105,13 @@ class Page(eqx.Module):
         )
 
     def write(self, path: str | Path) -> Path:
-        """Write the document, whole or not at all."""
+        """Write the document, completely or not at all; the path that was written."""
         path = Path(path)
         if path.is_dir():
             raise ValueError(f"{path} is a folder. Name the file to write, such as {path / 'report.html'}.")
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.render())
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with storage.replacing(path) as file:
+            file.write(self.render().encode("utf-8"))
         return path
 
     def _with(self, part: str) -> "Page":
@@ -127,7 +122,7 @@ def _svg(figure: Any) -> str:
     import matplotlib
 
     buffer = io.StringIO()
-    # A fixed salt makes the file the same from run to run.
+    # A fixed salt makes the SVG the same in every run.
     with matplotlib.rc_context({"svg.hashsalt": "irlax", "svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     text = buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Figures. They are made without pyplot, so that drawing leaves no global state behind."""
+"""Plots on matplotlib axes. Figures are made without pyplot, which would keep them in a global list."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,17 +7,17 @@ import numpy as np
 
 from irlax.typing import Float
 
-#: Colours that the colour-blind can tell apart (Okabe and Ito 2008).
+#: Colours that colour-blind readers can distinguish (Okabe and Ito 2008).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-#: Colour maps: amounts from none up, and quantities with a sign. Both are legible without colour vision.
+#: Colour maps for amounts from 0 up, and for quantities with a sign. Both are legible without colour vision.
 AMOUNTS, SIGNED = "YlGnBu", "PuOr_r"
 _WALL, _ABSENT, _INK, _FAINT = "#c3c8d1", "#eceef2", "#1d2433", "#888888"
-#: Up to this many cells a heat map says its numbers.
-_WRITTEN = 120
+#: A heat map of at most this many cells shows its numbers.
+_MAX_NUMBERS = 120
 
 
 def blank(columns: int = 1, *, rows: int = 1, width: float = 9.0, height: float = 3.4) -> tuple[Any, np.ndarray]:
-    """A figure with a grid of axes in our style: [rows, columns] of them."""
+    """A new figure, and its axes as an array [rows, columns]."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height * rows), layout="constrained")
@@ -31,7 +31,7 @@ def blank(columns: int = 1, *, rows: int = 1, width: float = 9.0, height: float 
 def lines(
     ax: Any, x: np.ndarray, curves: Mapping[str, Sequence[float] | np.ndarray], *, xlabel: str, ylabel: str
 ) -> None:
-    """Named curves over a common x."""
+    """Draw named curves over a common x."""
     for colour, (name, y) in zip(COLOURS, curves.items(), strict=False):
         ax.plot(x, y, label=name, color=colour, linewidth=2)
     ax.set_xlabel(xlabel)
@@ -40,21 +40,21 @@ def lines(
 
 
 def label(text: str, longest: int = 22) -> str:
-    """Text from data as a label: on one line, not too long, and never read as a formula."""
+    """Text from data as a label: on one line, shortened, and with $ escaped so that it is not read as a formula."""
     shown = "".join(character if character.isprintable() else " " for character in text)
     shown = shown if len(shown) <= longest else shown[: longest - 1] + "…"
     return shown.replace("$", r"\$")
 
 
-def tame(values: np.ndarray) -> np.ndarray:
-    """Values that can be drawn: axes overflow long before float64 does."""
+def clip_for_plot(values: np.ndarray) -> np.ndarray:
+    """Values clipped to ±1e100: the axes of a plot overflow long before float64 does."""
     return np.clip(np.asarray(values, np.float64), -1e100, 1e100)
 
 
 def limits(*arrays: np.ndarray, from_zero: bool = True) -> tuple[float, float, str]:
-    """A scale for arrays that are shown together, and its colour map.
+    """The lowest and highest value of a common scale for these arrays, and its colour map.
 
-    About 0 if any is negative, else from 0 up; or, if not `from_zero`, from the lowest to the highest.
+    Symmetric about 0 if any value is negative, else from 0; without `from_zero`, from the lowest to the highest.
     """
     values = np.concatenate([np.ravel(array) for array in arrays])
     values = values[np.isfinite(values)]
@@ -77,7 +77,7 @@ def grid_heatmap(
     bar: str | None = None,
     marks: np.ndarray | None = None,
 ) -> None:
-    """A picture of cells, NaN for walls; `marks` are letters to write into them, `bar` names the colour bar."""
+    """Draw a grid of cells, NaN for walls; `marks` are letters in the cells, `bar` is the label of the colour bar."""
     low, high, colours = limits(board) if scale is None else scale
     image = _picture(ax, board, low, high, colours)
     _cells(ax, board)
@@ -86,7 +86,7 @@ def grid_heatmap(
         size = float(np.clip(150 / max(board.shape), 4, 10))
         for (row, column), mark in np.ndenumerate(marks):
             if mark not in ".#":
-                ink = _ink_on(image, board.item(row, column))
+                ink = _text_colour_on(image, board.item(row, column))
                 ax.text(
                     column, row, label(str(mark)), ha="center", va="center", fontsize=size, color=ink, weight="bold"
                 )
@@ -102,7 +102,7 @@ def plane(
     extent: tuple[float, float, float, float],
     bar: str,
 ) -> None:
-    """A picture of a function of two coordinates, from (left, right, bottom, top) of `extent`; rows go up."""
+    """Draw a function of two coordinates over `extent` (left, right, bottom, top); the first row is at the bottom."""
     low, high, colours = limits(values, from_zero=False)
     image = ax.imshow(
         values,
@@ -129,7 +129,7 @@ def policy_arrows(
     shade: Float[np.ndarray, " S"],
     bar: str,
 ) -> None:
-    """In each cell an arrow for each action, as long as it is likely beside the likeliest; a dot for staying.
+    """Draw an arrow for each action in each cell, of a length relative to the likeliest action; a dot for staying.
 
     `cells` are (row, column) of each state, `moves` (down, right) of each action.
     """
@@ -168,7 +168,7 @@ def policy_arrows(
 def chosen_actions(
     ax: Any, board: Float[np.ndarray, "height width"], action_names: Sequence[str], *, title: str
 ) -> None:
-    """A large grid in which each cell has the colour of its likeliest action."""
+    """Draw a grid in which each cell has the colour of its likeliest action."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
@@ -191,28 +191,28 @@ def heat_table(
     bar: str,
     scale: tuple[float, float, str] | None = None,
 ) -> None:
-    """Rows by columns as colours, with the numbers written where there is room; NaN where there is nothing."""
+    """Draw a table as colours, with the numbers if there are few cells; NaN cells are empty."""
     low, high, colours = limits(table) if scale is None else scale
     image = _picture(ax, table, low, high, colours, aspect="auto")
     ax.set_xticks(range(len(columns)), [label(name) for name in columns], fontsize=9)
     ax.set_yticks(range(len(rows)), [label(name) for name in rows], fontsize=9)
     if sum(map(len, columns)) > 45:
-        # Beside each other the names would run into one another.
+        # Horizontal names would overlap.
         ax.tick_params(axis="x", rotation=90)
         ax.tick_params(axis="x", labelbottom=len(columns) <= 40)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_title(title, fontsize=10)
-    if table.size <= _WRITTEN:
+    if table.size <= _MAX_NUMBERS:
         for (row, column), value in np.ndenumerate(table):
             if np.isfinite(value):
                 text = f"{value:.3g}".replace("-", "−")
-                ax.text(column, row, text, ha="center", va="center", fontsize=8, color=_ink_on(image, value))
+                ax.text(column, row, text, ha="center", va="center", fontsize=8, color=_text_colour_on(image, value))
     _colour_bar(figure, ax, image, bar)
 
 
 def bars(ax: Any, values: Mapping[str, Float[np.ndarray, " n"]], names: Sequence[str], *, xlabel: str) -> None:
-    """Horizontal bars, one group for each name, the first on top."""
+    """Draw horizontal bars, one group for each name, the first at the top."""
     places = np.arange(len(names))
     thick = 0.8 / len(values)
     for i, (colour, (series, sizes)) in enumerate(zip(COLOURS, values.items(), strict=False)):
@@ -234,7 +234,7 @@ def intervals(
     *,
     xlabel: str,
 ) -> None:
-    """A point and a range for each name, the first on top."""
+    """Draw a point and an interval for each name, the first at the top."""
     places = np.arange(len(names))
     ax.hlines(places, low, high, color=COLOURS[0], linewidth=3, alpha=0.5)
     ax.plot(middle, places, "o", color=COLOURS[0])
@@ -245,7 +245,7 @@ def intervals(
 
 
 def link_graph(ax: Any, links: np.ndarray, component: np.ndarray, names: Sequence[str]) -> None:
-    """States on a circle, grouped by component, with a line between those that are linked in one step."""
+    """Draw states on a circle, grouped by component, with a line between those that are linked in one step."""
     order = np.argsort(component, kind="stable")
     angle = np.empty(len(order))
     angle[order] = 2 * np.pi * np.arange(len(order)) / len(order)
@@ -262,7 +262,7 @@ def link_graph(ax: Any, links: np.ndarray, component: np.ndarray, names: Sequenc
 
 
 def _pale() -> Any:
-    """A scale on which arrows are legible."""
+    """A pale colour map, on which arrows are legible."""
     import matplotlib
     from matplotlib.colors import ListedColormap
 
@@ -278,7 +278,7 @@ def _picture(ax: Any, board: np.ndarray, low: float, high: float, colours: Any, 
 
 
 def _cells(ax: Any, board: Float[np.ndarray, "height width"]) -> None:
-    """No numbers; lines between cells and hatching on walls, as long as they can be told apart."""
+    """Remove the ticks; draw lines between cells and hatching on walls, unless the cells are too small."""
     from matplotlib.patches import Rectangle
 
     ax.set_xticks([])
@@ -300,7 +300,7 @@ def _colour_bar(figure: Any, ax: Any, image: Any, name: str) -> None:
     bar.outline.set_visible(False)
 
 
-def _ink_on(image: Any, value: float) -> str:
-    """Black or white, whichever can be read on the colour of this value."""
+def _text_colour_on(image: Any, value: float) -> str:
+    """Black or white, whichever is legible on the colour of this value."""
     red, green, blue, _ = image.cmap(image.norm(value)) if np.isfinite(value) else (0.0, 0.0, 0.0, 1.0)
     return _INK if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"

@@ -1,4 +1,4 @@
-"""Strips: a few moments of an episode, drawn side by side, with the way that was walked where there is one."""
+"""Strips: a few steps of an episode, drawn side by side, with the path so far in mazes and grids."""
 
 import functools
 import os
@@ -21,20 +21,20 @@ def strip(env: Any, demos: Demonstrations, *, episode: int = 0, frames: int = 6)
     """A matplotlib figure of one episode in an environment that can be drawn."""
     check_demos(env, demos)
     checks.count("frames", frames)
-    seen = demos.select([episode]).observations
-    assert seen is not None
-    shown = np.unique(np.linspace(0, len(seen) - 1, frames).round().astype(int))
-    figure, axes = blank(len(shown), width=1.8 * len(shown), height=2.1)
-    for ax, t in zip(axes[0], shown, strict=True):
+    observed = demos.select([episode]).observations
+    assert observed is not None
+    times = np.unique(np.linspace(0, len(observed) - 1, frames).round().astype(int))
+    figure, axes = blank(len(times), width=1.8 * len(times), height=2.1)
+    for ax, t in zip(axes[0], times, strict=True):
         ax.set_axis_off()
         ax.set_aspect("equal")
         ax.set_title(f"t = {t}", fontsize=9)
-        _draw(env, ax, seen[: t + 1])
+        _draw(env, ax, observed[: t + 1])
     return figure
 
 
 def save_strip(path: str | os.PathLike[str], env: Any, demos: Demonstrations, **options: Any) -> None:
-    """Write `strip` to a .png file, whole or not at all."""
+    """Write `strip` to a .png file, completely or not at all."""
     path = storage.known_suffix(path, (".png",))
     figure = strip(env, demos, **options)
     with storage.replacing(path) as file:
@@ -42,8 +42,8 @@ def save_strip(path: str | os.PathLike[str], env: Any, demos: Demonstrations, **
 
 
 @functools.singledispatch
-def _draw(env: Any, ax: Any, seen: Float[np.ndarray, "t obs"]) -> None:
-    """Draw the last of the observations seen so far."""
+def _draw(env: Any, ax: Any, observed: Float[np.ndarray, "t obs"]) -> None:
+    """Draw the last of these observations."""
     raise ValueError(
         f"{type(env).__name__} cannot be drawn. These can: CartPole, Pendulum, MountainCar, Acrobot, PointMaze, and "
         f"Tabular with the `layout` of a gridworld."
@@ -51,21 +51,21 @@ def _draw(env: Any, ax: Any, seen: Float[np.ndarray, "t obs"]) -> None:
 
 
 @_draw.register
-def _(env: FixedHorizon, ax: Any, seen: Any) -> None:
-    _draw(env.env, ax, seen)
+def _(env: FixedHorizon, ax: Any, observed: Any) -> None:
+    _draw(env.env, ax, observed)
 
 
 @_draw.register
-def _(env: Absorbing, ax: Any, seen: Any) -> None:
-    if seen[-1, -1]:
+def _(env: Absorbing, ax: Any, observed: Any) -> None:
+    if observed[-1, -1]:
         ax.text(0.5, 0.5, "ended", transform=ax.transAxes, ha="center", va="center", color=_MARK)
     else:
-        _draw(env.env, ax, seen[:, :-1])
+        _draw(env.env, ax, observed[:, :-1])
 
 
 @_draw.register
-def _(env: CartPole, ax: Any, seen: Any) -> None:
-    x, _, angle, _ = seen[-1]
+def _(env: CartPole, ax: Any, observed: Any) -> None:
+    x, _, angle, _ = observed[-1]
     length = 2 * env.half_length
     ax.plot([-env.farthest_x, env.farthest_x], [0, 0], color=_GROUND, linewidth=2)
     ax.plot([x - 0.25, x + 0.25], [0, 0], color=_BODY, linewidth=6, solid_capstyle="butt")
@@ -74,24 +74,24 @@ def _(env: CartPole, ax: Any, seen: Any) -> None:
 
 
 @_draw.register
-def _(env: Pendulum, ax: Any, seen: Any) -> None:
-    cos, sin, _ = seen[-1]
+def _(env: Pendulum, ax: Any, observed: Any) -> None:
+    cos, sin, _ = observed[-1]
     ax.plot([0, -sin], [0, cos], color=_BODY, linewidth=5, solid_capstyle="round")
     ax.plot(0, 0, "o", color=_MARK)
     ax.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
 
 
 @_draw.register
-def _(env: MountainCar, ax: Any, seen: Any) -> None:
+def _(env: MountainCar, ax: Any, observed: Any) -> None:
     hill = np.linspace(env.leftmost, env.rightmost, 100)
     ax.plot(hill, _height(hill), color=_GROUND, linewidth=2)
     ax.plot(env.goal, _height(env.goal), "^", color=_GOAL)
-    ax.plot(seen[-1, 0], _height(seen[-1, 0]), "o", color=_BODY, markersize=9)
+    ax.plot(observed[-1, 0], _height(observed[-1, 0]), "o", color=_BODY, markersize=9)
 
 
 @_draw.register
-def _(env: Acrobot, ax: Any, seen: Any) -> None:
-    first, second = np.arctan2(seen[-1, 1], seen[-1, 0]), np.arctan2(seen[-1, 3], seen[-1, 2])
+def _(env: Acrobot, ax: Any, observed: Any) -> None:
+    first, second = np.arctan2(observed[-1, 1], observed[-1, 0]), np.arctan2(observed[-1, 3], observed[-1, 2])
     x = np.cumsum([0, np.sin(first), np.sin(first + second)])
     y = np.cumsum([0, -np.cos(first), -np.cos(first + second)])
     ax.axhline(1, color=_GOAL, linestyle=":")
@@ -100,27 +100,29 @@ def _(env: Acrobot, ax: Any, seen: Any) -> None:
 
 
 @_draw.register
-def _(env: PointMaze, ax: Any, seen: Any) -> None:
+def _(env: PointMaze, ax: Any, observed: Any) -> None:
     left, right, bottom, top = env.barrier
     ax.fill([left, right, right, left], [bottom, bottom, top, top], color=_GROUND)
     ax.plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color=_GROUND)
     ax.plot(*env.goal, "*", color=_GOAL, markersize=12)
-    ax.plot(*seen.T, color=_BODY, linewidth=1)
-    ax.plot(*seen[-1], "o", color=_BODY)
+    ax.plot(*observed.T, color=_BODY, linewidth=1)
+    ax.plot(*observed[-1], "o", color=_BODY)
 
 
 @_draw.register
-def _(env: Tabular, ax: Any, seen: Any) -> None:
+def _(env: Tabular, ax: Any, observed: Any) -> None:
     if env.layout is None:
-        raise ValueError("Of tabular environments only gridworlds can be drawn: `MDP.labelled(layout=...)` says how.")
+        raise ValueError(
+            "A tabular environment needs a layout to be drawn: give its MDP one by `MDP.labelled(layout=...)`."
+        )
     board = np.array([list(row) for row in env.layout])
     cells = np.argwhere(board != "#")
-    way = cells[seen.argmax(axis=1)]
+    path = cells[observed.argmax(axis=1)]
     ax.imshow(board == "#", cmap="Greys", vmin=0, vmax=3)
     for row, column in np.argwhere(np.isin(board, ["G", "X"])):
         ax.text(column, row, board[row, column], ha="center", va="center", color=_GOAL)
-    ax.plot(way[:, 1], way[:, 0], color=_BODY, linewidth=1)
-    ax.plot(way[-1, 1], way[-1, 0], "o", color=_BODY)
+    ax.plot(path[:, 1], path[:, 0], color=_BODY, linewidth=1)
+    ax.plot(path[-1, 1], path[-1, 0], "o", color=_BODY)
 
 
 def _height(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Published results beside our own: one file for each, found by its name.
+"""Published results compared with those of irlax: one file for each, found by its name.
 
 To add one, add a file here that defines `RESULT`, a `Result`.
 """

@@ -1,4 +1,4 @@
-"""Rewards in random tabular MDPs: state-only rewards are recovered and transfer, others need not."""
+"""Rewards in random tabular MDPs: state-only rewards are recovered and transfer, others need not be."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from irlax.reproduce.result import Line, Result
 from irlax.rewards import AbstractReward, ShapedReward, TabularReward
 
 STATES, ACTIONS, DISCOUNT = 16, 4, 0.9
-#: The paper pays 1 for any action in state 0, and starts in state 1.
+#: The reward of the paper is 1 for any action in state 0; episodes start in state 1.
 TRUTH = np.eye(STATES)[0]
 WORLDS = 5
 
@@ -27,7 +27,7 @@ def world(seed: int, branching: int | None) -> MDP:
 
 
 def worlds(branching: int | None) -> list[MDP]:
-    """The first few that are decomposable and in which every state can be reached, so that its reward matters."""
+    """The first few random MDPs that are decomposable and in which every state can be reached."""
     found, seed = [], 0
     while len(found) < WORLDS:
         mdp, seed = world(seed, branching), seed + 1
@@ -43,12 +43,12 @@ def learned(mdp: MDP, reward: AbstractReward) -> AbstractReward:
 
 
 def off_by(reward: Any) -> float:
-    """The largest difference from the truth, but for a constant."""
+    """The largest difference from the true reward, up to a constant."""
     return float(np.ptp(np.asarray(reward) - TRUTH)) / 2
 
 
 def share_earned(mdp: MDP, reward: np.ndarray) -> float:
-    """How much of the best return the best policy of a reward earns: 1 is all, 0 what a random walk does."""
+    """The true return of the optimal policy of a reward, scaled to 1 for the best return and 0 for random actions."""
     policies = (np.full((STATES, ACTIONS), 1 / ACTIONS), hard_plan(mdp, reward), hard_plan(mdp, TRUTH))
     low, earned, high = (float(expected_return(mdp, policy, TRUTH)) for policy in policies)
     return (earned - low) / (high - low)
@@ -65,13 +65,13 @@ def _lines(_: Path | None) -> Iterator[Line]:
     bases = [reward.parameters[0] for reward in shaped]
     yield Line.below("g(s) in g(s) + γh(s') − h(s): off by", recovered, max(map(off_by, bases)), 1e-6)
     yield from _identified(mdps)
-    # What an unrestricted reward over (s, a) may end as: the soft advantage.
+    # One solution for an unrestricted reward over (s, a) is the soft advantage.
     advantages = [np.array(soft_plan(mdp, TRUTH).log_policy) for mdp in mdps]
-    apart = max(
+    difference = max(
         float(np.abs(soft_plan(mdp, advantage).policy - np.exp(advantage)).max())
         for mdp, advantage in zip(mdps, advantages, strict=True)
     )
-    yield Line.below("advantage as r(s, a): policy off by", "explains the expert too", apart, 1e-8)
+    yield Line.below("advantage as r(s, a): policy off by", "explains the expert too", difference, 1e-8)
     least = min(share_earned(mdp, reward) for mdp, reward in zip(others, found, strict=True))
     holds = least >= 1 - 1e-6
     yield Line("r(s) in a new world: least share of the best return", "all", f"{least:.6f}", "≥ 0.999999", holds)

@@ -1,4 +1,4 @@
-"""A published result: what was printed, what comes out here, and whether the two agree."""
+"""A published result: the printed figures, those of irlax, and whether the two agree."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -7,7 +7,7 @@ from typing import Any
 
 import equinox as eqx
 
-from irlax.tables import Table, show
+from irlax.tables import Table, format_value
 
 
 class Line(eqx.Module):
@@ -16,16 +16,16 @@ class Line(eqx.Module):
     what: str
     published: str
     ours: str
-    #: What counts as agreement.
+    #: The criterion of agreement, as text.
     tolerance: str
     holds: bool
 
     @classmethod
     def printed(cls, what: str, published: str, ours: float, *, units: float = 2) -> "Line":
-        """A figure as a table prints it, "9.7558": ours may differ by so many units of its last digit."""
+        """A figure as it is printed, such as "9.7558"; ours may differ by `units` of its last digit."""
         digits = len(published.partition(".")[2])
         within = units * 10.0**-digits
-        # A hair beyond, because a difference of decimal fractions is not one itself.
+        # A little more, because decimal fractions are rounded in binary.
         holds = abs(ours - float(published)) <= within + 1e-9
         shown = f"{ours:.{digits}f}".replace("-", "−")
         return cls(what, published.replace("-", "−"), shown, f"±{within:g}", holds)
@@ -38,16 +38,16 @@ class Line(eqx.Module):
 
     @classmethod
     def below(cls, what: str, published: str, ours: float, bound: float) -> "Line":
-        """A claim that some number is (all but) none, or at most a bound."""
-        return cls(what, published, show(float(ours)), f"≤ {show(float(bound))}", bool(ours <= bound))
+        """A claim that a number is at most a bound."""
+        return cls(what, published, format_value(float(ours)), f"≤ {format_value(float(bound))}", bool(ours <= bound))
 
     def record(self) -> dict[str, Any]:
-        """For machines."""
+        """The record, for JSON."""
         return {name: getattr(self, name) for name in ("what", "published", "ours", "tolerance", "holds")}
 
 
 class Result(eqx.Module):
-    """A result that can be made again: where it was published, what that takes, and the code that does it."""
+    """A published result that can be reproduced: its source, the time it takes, and the code."""
 
     name: str
     title: str
@@ -55,25 +55,25 @@ class Result(eqx.Module):
     source: str
     #: Roughly how long it takes on two cores.
     takes: str
-    #: Yields the lines as they are found. It is given the folder below which data lie, or None, and raises an OSError
-    #: or ImportError that says what to do where data that it needs are absent.
+    #: Yields the lines as they are computed. Its argument is the folder that contains the data, or None. It raises an
+    #: OSError or ImportError that says what to do if data are missing.
     lines: Callable[[Path | None], Iterable[Line]]
-    #: The data that it needs, and where they are from.
+    #: The data that it needs, and where to get them.
     data: str = "none"
-    #: Where the text has a slip, or we differ from it on purpose.
+    #: Errors in the published text, and intended differences from it.
     notes: tuple[str, ...] = ()
 
-    def run(self, data: Path | None = None, tell: Callable[[Line], None] = lambda line: None) -> "Outcome":
-        """Make the result again; `tell` hears of each line as it is found."""
-        began, found = time.perf_counter(), []
+    def run(self, data: Path | None = None, report: Callable[[Line], None] = lambda line: None) -> "Outcome":
+        """Reproduce the result; `report` is called with each line as it is computed."""
+        started, found = time.perf_counter(), []
         for line in self.lines(data):
-            tell(line)
+            report(line)
             found.append(line)
-        return Outcome(self, tuple(found), time.perf_counter() - began)
+        return Outcome(self, tuple(found), time.perf_counter() - started)
 
 
 class Outcome(eqx.Module):
-    """What came of a result."""
+    """A reproduced result."""
 
     result: Result
     lines: tuple[Line, ...]
@@ -81,7 +81,7 @@ class Outcome(eqx.Module):
 
     @property
     def holds(self) -> bool:
-        """Whether every line does."""
+        """Whether every line holds."""
         return all(line.holds for line in self.lines)
 
     def table(self) -> Table:
@@ -100,7 +100,7 @@ class Outcome(eqx.Module):
         )
 
     def record(self) -> dict[str, Any]:
-        """For machines."""
+        """The record, for JSON."""
         return {
             "name": self.result.name,
             "title": self.result.title,

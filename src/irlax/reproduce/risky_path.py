@@ -1,4 +1,4 @@
-"""RiskyPath: the path model gambles, the causal model does not."""
+"""RiskyPath: the path model takes the risk, the causal model does not."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,9 +24,10 @@ def causal_risk(discount: float) -> float:
 
 
 def path_risk(discount: float) -> float:
-    r"""The path model's, $\sigma(\gamma - \log 2)$, but for a term of the order of $e^{-101\gamma/(1-\gamma)}$.
+    r"""The path model's probability of the gamble, $\sigma(\gamma - \log 2)$, up to a term $e^{-101\gamma/(1-\gamma)}$.
 
-    It believes that the gamble can be made to succeed at a price of log 2, and that saves one step's delay, worth γ.
+    The model believes that the gamble can be made to succeed at a cost of log 2; that saves one step's delay, a reward
+    of γ.
     """
     return float(expit(discount - np.log(2) + np.log1p(np.exp(-101 * discount / (1 - discount)))))
 

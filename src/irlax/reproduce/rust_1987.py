@@ -44,7 +44,7 @@ def _lines(data: Path | None) -> Iterator[Line]:
     for column in COLUMNS:
         panel = rust_bus(folder, groups=column.groups, bins=column.bins)
         engine = BusEngine.from_panel(panel, discount=column.discount)
-        # From nearer than zero: the way from there takes three times as many steps.
+        # Starting at zero would take three times as many steps.
         start = engine.reward.with_parameters(np.array([8.0, 2.0]))
         fit = MCEIRL(objective="likelihood", progress=False).fit(engine.mdp, start, panel.demos)
         where = f"Table {column.table}, groups {', '.join(map(str, column.groups))}, β = {column.discount:g}"
@@ -58,16 +58,16 @@ def _lines(data: Path | None) -> Iterator[Line]:
 
 
 def _total(panel: BusPanel, fit: Any) -> float:
-    """Choices and mileage together, as the tables have it."""
+    """The log likelihood of choices and mileage together, as in the tables."""
     counts = panel.increment_counts
     return float(fit.log_likelihood + counts @ np.log(panel.increment_shares))
 
 
 def _below(data: Path) -> Path:
-    """The folder of the original files, somewhere below another one."""
+    """The folder of the original files, which may be anywhere inside `data`."""
     first = GROUPS[1].file
     found = next(data.rglob(first), None)
-    # The data set says best what it lacks, and where to get it.
+    # The loader of the data says which file is missing, and where to get it.
     return data if found is None else found.parent
 
 

@@ -1,4 +1,4 @@
-"""Objectworld: a network finds a reward that no linear function of its features is.
+"""Objectworld: a network learns a reward that is not linear in its features.
 
 The published setting (Levine, Popović and Koltun 2011; Wulfmeier, Ondruska and Posner 2015): 32×32 cells, two colours,
 slip .3, γ = .9, paths of 8 steps from random starts. As in Levine's toolkit the demonstrator is the soft-optimal policy
@@ -7,8 +7,8 @@ is lost by acting optimally for the learned reward; in the world that was learne
 objects of the same colours.
 
 Paths of 8 steps leave 43% of the discounted mass unobserved, so the objective is the likelihood, which takes truncated
-episodes as they are. With N paths, l2 = 1/N: a standard normal prior on every weight, the same for all rewards. How
-wide and deep the network is was settled on the worlds of seeds 100 to 103, which are not among those reported.
+episodes. With N paths, l2 = 1/N: a standard normal prior on every weight, the same for all rewards. The width and depth
+of the network were chosen on the worlds of seeds 100 to 103, which are not among those reported.
 """
 
 import warnings
@@ -31,17 +31,17 @@ from irlax.status import UnfinishedWarning
 LENGTH = 8
 #: The toolkit multiplies the reward by this before the demonstrator plans.
 SHARPNESS = 5.0
-#: A limit that the linear rewards do not need; for the network it is part of the method (early stopping).
+#: The limit of steps is early stopping of the network, as part of the method; linear rewards converge before it.
 SOLVER = LBFGS(max_steps=100)
 TOLERANCE = 1e-4
 #: Distances enter the network in units of this many cells.
 CELLS = 4.0
-#: What `irlax reproduce` fits; the benchmark `objectworld` does more of it.
+#: The worlds and numbers of paths of `irlax reproduce`; the benchmark `objectworld` has more.
 SEEDS, COUNTS = (0, 1), (8, 32, 128)
 
 
 class Method(NamedTuple):
-    """A family of rewards: how it looks at a world."""
+    """A family of rewards, and how to build one in a world."""
 
     label: str
     build: Callable[[Objectworld, jax.Array], Any]
@@ -53,7 +53,7 @@ def linear_in_distances(world: Objectworld, key: jax.Array) -> LinearReward:
 
 
 def linear_in_indicators(world: Objectworld, key: jax.Array) -> LinearReward:
-    """Linear in whether these are below 1, 2, …."""
+    """Linear in the indicators that these distances are below 1, 2, …."""
     return LinearReward(world.features("discrete"), names=world.feature_names("discrete"))
 
 
@@ -70,7 +70,7 @@ METHODS = {
 
 
 class World(NamedTuple):
-    """An Objectworld, and the best that can be earned in it."""
+    """An Objectworld, and the best return in it."""
 
     env: Objectworld
     best: float
@@ -79,18 +79,18 @@ class World(NamedTuple):
     def of(cls, seed: int) -> "World":
         """The world of a seed."""
         env = Objectworld(seed=seed)
-        return cls(env, _earned(env, env.reward))
+        return cls(env, _true_return(env, env.reward))
 
-    def lost(self, reward: Any) -> float:
+    def value_difference(self, reward: Any) -> float:
         """The expected value difference of a learned reward."""
-        return self.best - _earned(self.env, reward.table(self.env.mdp))
+        return self.best - _true_return(self.env, reward.table(self.env.mdp))
 
     def expert(self) -> Plan:
-        """The demonstrator."""
+        """The plan of the demonstrator."""
         return soft_plan(self.env.mdp, SHARPNESS * self.env.reward, method="value-iteration")
 
     def walks(self, num: int, key: jax.Array) -> Demonstrations:
-        """What the demonstrator does."""
+        """Demonstrations of `num` paths."""
         return rollout(self.env.mdp, self.expert(), num=num, length=LENGTH, key=key)
 
     def fit(self, method: Method, demos: Demonstrations, key: jax.Array) -> Any:
@@ -105,15 +105,15 @@ class World(NamedTuple):
             return estimator.fit(self.env.mdp, method.build(self.env, key), demos)
 
 
-def _earned(env: Objectworld, reward: np.ndarray) -> float:
+def _true_return(env: Objectworld, reward: np.ndarray) -> float:
     """The true return of the policy that is optimal for `reward`."""
     plan = hard_plan(env.mdp, reward, method="value-iteration")
     return float(expected_return(env.mdp, plan, env.reward))
 
 
-def _losses() -> dict[tuple[str, int], tuple[float, float]]:
+def _value_differences() -> dict[tuple[str, int], tuple[float, float]]:
     """The expected value difference of each method and number of paths, here and in a new world, over seeds."""
-    lost: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    differences: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for seed in SEEDS:
         world, new = World.of(seed), World.of(1000 + seed)
         demos_key, network_key = jr.split(jr.key(seed))
@@ -122,13 +122,16 @@ def _losses() -> dict[tuple[str, int], tuple[float, float]]:
             for name in ("linear", "network"):
                 method = METHODS[name]
                 fit = world.fit(method, everything.select(range(num)), network_key)
-                moved = method.build(new.env, network_key).with_parameters(fit.reward.parameters)
-                lost.setdefault((name, num), []).append((world.lost(fit.reward), new.lost(moved)))
-    return {key: (float(np.mean(pairs, axis=0)[0]), float(np.mean(pairs, axis=0)[1])) for key, pairs in lost.items()}
+                transferred = method.build(new.env, network_key).with_parameters(fit.reward.parameters)
+                pair = (world.value_difference(fit.reward), new.value_difference(transferred))
+                differences.setdefault((name, num), []).append(pair)
+    return {
+        key: (float(np.mean(pairs, axis=0)[0]), float(np.mean(pairs, axis=0)[1])) for key, pairs in differences.items()
+    }
 
 
 def _lines(_: Path | None) -> Iterator[Line]:
-    lost = _losses()
+    lost = _value_differences()
     few, many = min(COUNTS), max(COUNTS)
     here = {name: [lost[name, num][0] for num in COUNTS] for name in ("linear", "network")}
     curves = {name: " → ".join(f"{value:.2f}" for value in values) for name, values in here.items()}

@@ -41,7 +41,7 @@ def read_policy(path: str | os.PathLike[str]) -> tuple[AbstractPolicy, dict[str,
             raise TypeError(f"it holds a {type(policy).__name__}, not a policy")
         if len(policy.normaliser.mean) != policy.network.weights[0].shape[1]:
             raise ValueError("the network of a policy must take what its normaliser gives")
-        return policy, records.unplain_map(field(header, "about", dict))
+        return policy, records.from_plain_map(field(header, "about", dict))
 
 
 def _no_files(name: str, form: Any) -> Any:

@@ -22,14 +22,14 @@ SECTIONS: dict[str, Callable[[], Section]] = {
 
 
 def page(sections: Mapping[str, Section]) -> Page:
-    """The demo's report."""
-    made = Page(
-        "What do they want?",
-        "Inverse reinforcement learning watches someone act, and asks which rewards would make them act like that. "
-        "This page is an introduction, made by irlax in about a minute: how the one who acts is modelled, how a reward "
-        "is learned from a few walks, how sure one can be of it, what no demonstration can tell, and how to learn "
-        "where the dynamics are not known.",
+    """The report of the demo, with all sections."""
+    report = Page(
+        "Inverse reinforcement learning with irlax",
+        "Inverse reinforcement learning observes an agent, and infers the reward that explains its actions. This page "
+        "is an introduction, made by irlax in about a minute: how the agent is modelled, how a reward is learned from "
+        "a few walks, how precise the estimate is, what no demonstration can reveal, and how to learn where the "
+        "dynamics are not known.",
     )
     for number, section in enumerate(sections.values(), start=1):
-        made = section.draw(made.heading(f"{number}. {section.title}"))
-    return made
+        report = section.draw(report.heading(f"{number}. {section.title}"))
+    return report

@@ -1,4 +1,4 @@
-"""The same walks, without knowing the dynamics: a reward found by acting in the world."""
+"""The same walks, but unknown dynamics: a reward learned by acting in the environment."""
 
 import dataclasses
 from typing import Any
@@ -11,7 +11,7 @@ from irlax.envs import Tabular
 from irlax.estimators.sampled import Rounds, SampledFit, SampledMCEIRL
 from irlax.estimators.sampled.curves import learning_figure
 from irlax.estimators.sampled.page import mean_reward
-from irlax.estimators.tabular.drawings import drawn
+from irlax.estimators.tabular.drawings import add_figure
 from irlax.report import Page, plots
 from irlax.report.grid import Grid
 from irlax.rewards import RewardNet
@@ -21,38 +21,38 @@ from irlax.showcase.section import Section
 from irlax.tables import Summary, Table
 from irlax.typing import Float
 
-#: Rounds of learning, and walks of our own in each.
+#: Rounds of learning, and episodes of the policy in each.
 ROUNDS, EPISODES = 60, 16
 
 
 def section() -> Section:
-    """Learn a reward of cells from the walks by trying to walk like that."""
+    """Learn a reward of cells from the walks, by acting in the environment."""
     fit, truth = learned(), walks.reward()
     found = by_cell(fit)
-    likeness = float(np.corrcoef(found, truth)[0, 1])
-    earned, shown = float(fit.returns.mean()), float(fit.demos.returns.mean())
+    correlation = float(np.corrcoef(found, truth)[0, 1])
+    final, demonstrated = float(fit.returns.mean()), float(fit.demos.returns.mean())
     table = Table(
-        ("", "walks seen", "our own walks"),
+        ("", "demonstrations", "learned policy"),
         [
             ("walks", fit.num_episodes, ROUNDS * EPISODES),
-            ("reward of a walk, as the walker counts it", f"{shown:.1f}", f"{earned:.1f}"),
+            ("true return of a walk", f"{demonstrated:.1f}", f"{final:.1f}"),
         ],
-        title="A reward by acting, without a model of the world",
-        notes=(f"The correlation of the learned reward with the true one, over cells, is {likeness:.2f}.",),
+        title="A reward by acting, without known dynamics",
+        notes=(f"The correlation of the learned reward with the true one, over cells, is {correlation:.2f}.",),
     )
     record = {
         "status": fit.status.name.lower(),
-        "return_mean": earned,
-        "demonstrated_return_mean": shown,
-        "correlation": likeness,
+        "return_mean": final,
+        "demonstrated_return_mean": demonstrated,
+        "correlation": correlation,
     }
     return Section(
-        "The same without a map", Summary([table]), record, lambda page: _drawn(page, table, fit, found, truth)
+        "The same without a map", Summary([table]), record, lambda page: _draw(page, table, fit, found, truth)
     )
 
 
 def learned() -> SampledFit:
-    """A table of rewards, one for each cell, as small a network as there is."""
+    """A fit with one reward for each cell: a network without hidden layers."""
     env = Tabular(walks.world().mdp, walks.reward(), horizon=walks.STEPS)
     learner = PPO(temperature=1.0, explore=0.0, discount=float(walks.world().mdp.discount))
     estimator = SampledMCEIRL(
@@ -63,55 +63,55 @@ def learned() -> SampledFit:
         batch_size=1024,
         learning_rate=0.05,
     )
-    fit = estimator.fit(env, observed(walks.walked()), key=jr.key(0))
+    fit = estimator.fit(env, with_observations(walks.demonstrations()), key=jr.key(0))
     assert isinstance(fit, SampledFit)
     return fit
 
 
-def observed(walked: Demonstrations) -> Demonstrations:
-    """Walks as someone sees them who can tell cells apart and knows nothing else of them."""
-    sight = np.eye(walks.world().mdp.num_states, dtype=np.float32)
+def with_observations(walked: Demonstrations) -> Demonstrations:
+    """The walks with observations in place of states: an indicator of the cell."""
+    one_hot = np.eye(walks.world().mdp.num_states, dtype=np.float32)
     assert walked.states is not None and walked.next_states is not None
     return dataclasses.replace(
         walked,
         states=None,
         next_states=None,
-        observations=sight[walked.states],
-        next_observations=sight[walked.next_states],
+        observations=one_hot[walked.states],
+        next_observations=one_hot[walked.next_states],
         rewards=walks.reward()[walked.states],
     )
 
 
 def by_cell(fit: SampledFit) -> Float[np.ndarray, " S"]:
-    """The learned reward of each cell; its constant, which nothing reveals, is set to that of the truth."""
+    """The learned reward of each cell; its constant, which is not identified, is set to that of the truth."""
     found = mean_reward(fit, np.eye(len(walks.reward()), dtype=np.float32))
     return found - found.mean() + walks.reward().mean()
 
 
-def _drawn(page: Page, table: Table, fit: SampledFit, found: Any, truth: Any) -> Page:
+def _draw(page: Page, table: Table, fit: SampledFit, found: Any, truth: Any) -> Page:
     grid = Grid.of(walks.world().mdp)
     assert grid is not None
     page = page.text(
-        "So far we knew how the world works: where every move may lead. A robot often does not know that, but it can "
-        "try. Dynamics-free estimators learn by acting: walk a few times; pay more for what the walker does and we do "
-        "not, and less for what we do and the walker does not; learn to walk for that pay; and again. When nothing is "
-        "left to pay for, our walks look like those that were seen, and the pay is the reward."
+        "So far the dynamics were known: where every move may lead. A robot often does not know them, but it can act. "
+        "Dynamics-free estimators repeat three steps: collect some episodes of the policy; raise the reward of what "
+        "the demonstrator does more often than the policy, and lower that of what the policy does more often; improve "
+        "the policy for that reward. When the two no longer differ, the policy acts as the demonstrator does."
     ).text(
-        "Here is the walker's world once more, with the same walks, but all that irlax may do is act in it. It is the "
-        "same estimator, maximum causal entropy, with samples in place of planning. AIRL, GAIL and guided cost "
-        "learning go round in the same circle, with another way to set the pay."
+        "This is the same gridworld with the same walks, but irlax can only act in it. The estimator is the same, "
+        "maximum causal entropy, with samples in place of planning. AIRL, GAIL and guided cost learning repeat the "
+        "same steps, with other ways to update the reward."
     )
-    page = drawn(
+    page = add_figure(
         page.table(table),
         learning_figure(fit.history, float(fit.demos.returns.mean())),
-        "How it learned: what our walks earn by the walker's own count comes up to what the walker earns (dotted), "
-        "though nobody told us the count, and the gap in pay closes.",
+        "Learning curves: the true return of the policy rises to that of the demonstrations (dotted), though the true "
+        "reward was not given, and the gap in reward closes.",
     )
     figure, axes = plots.blank(2, height=2.9)
     scale = plots.limits(found, truth)
     for ax, values, title in zip(axes[0], (truth, found), ("the walker's reward", "learned by acting"), strict=True):
         plots.grid_heatmap(figure, ax, grid.picture(values), title=title, scale=scale, bar="", marks=grid.board)
-    return drawn(
+    return add_figure(
         page,
         figure,
         "The reward of each cell: true, and learned without knowing the dynamics. It is rougher than what planning "

@@ -1,4 +1,4 @@
-"""MCE IRL on a small grid: estimates, standard errors, and how well the model acts."""
+"""MCE IRL on a small grid: estimates with standard errors, and the policy of the model."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.estimators.tabular import MCEIRL
-from irlax.estimators.tabular.drawings import draw_policy, draw_reward, draw_visits, drawn
+from irlax.estimators.tabular.drawings import add_figure, draw_policy, draw_reward, draw_visits
 from irlax.estimators.tabular.scene import Scene
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.report import Page, plots
@@ -18,9 +18,9 @@ from irlax.tables import Summary, Table
 
 
 def section() -> Section:
-    """Learn three weights from a hundred walks."""
+    """Learn three weights from walks."""
     reward = LinearReward(walks.features(), names=walks.NAMES)
-    fit = MCEIRL(objective="likelihood", progress=False).fit(walks.world().mdp, reward, walks.walked())
+    fit = MCEIRL(objective="likelihood", progress=False).fit(walks.world().mdp, reward, walks.demonstrations())
     table = _table(fit)
     columns = ("name", "truth", "estimate", "standard_error", "low", "high")
     record = {
@@ -28,7 +28,7 @@ def section() -> Section:
         "status": fit.status.name.lower(),
         "log_likelihood": fit.log_likelihood,
     }
-    return Section("A reward from walks", Summary([table]), record, lambda page: _drawn(page, fit, table))
+    return Section("A reward from walks", Summary([table]), record, lambda page: _draw(page, fit, table))
 
 
 def _table(fit: TabularFit) -> Table:
@@ -45,37 +45,37 @@ def _table(fit: TabularFit) -> Table:
     )
 
 
-def _drawn(page: Page, fit: TabularFit, table: Table) -> Page:
+def _draw(page: Page, fit: TabularFit, table: Table) -> Page:
     scene = Scene.of(fit, 0)
     page = (
         page.text(
-            f"A walker lives on a small grid. It starts at S, may step to a neighbouring cell or stay, and one move in "
-            f"ten goes astray. It likes the goal G, dislikes the hazards X, and does not care about its home S; but we "
-            f"do not know that. We see {walks.WALKS} walks of {walks.STEPS} steps, and suppose no more than that three "
-            f"things may matter: being at G, at X, or at home."
+            f"A walker starts at S on a small grid, can step to a neighbouring cell or stay, and one move in ten is "
+            f"random. It likes the goal G, dislikes the hazards X, and is indifferent to its home S; but we do not "
+            f"know that. We observe {walks.WALKS} walks of {walks.STEPS} steps, and assume only that the reward may "
+            f"depend on three features: being at G, at X, or at home."
         )
         .text(
-            "Under the causal model every choice has a probability that depends on the three weights, through all that "
-            "may follow from it. The weights below make the walks that were seen most likely. The problem is small and "
-            "its dynamics are known, so nothing here is approximate, and the estimates come with standard errors, as "
-            "in any regression."
+            "Under the causal model every choice has a probability that depends on the three weights, through its "
+            "expected consequences. The weights below maximise the likelihood of the observed walks. The problem is "
+            "small and its dynamics are known, so nothing here is approximate, and the estimates have standard errors, "
+            "as in any regression."
         )
         .table(table)
     )
-    page = drawn(
+    page = add_figure(
         page,
         _intervals(table),
-        "Each weight with its 95% interval; diamonds are the truth, which the estimator was not told. Home, which "
-        "does not matter, cannot be told from zero.",
+        "Each weight with its 95% interval; diamonds are the truth, which the estimator does not know. The weight of "
+        "home, which is 0, is not significantly different from 0.",
     )
-    page = page.heading("What the walker is found to like", level=3)
+    page = page.heading("The learned reward", level=3)
     page = draw_reward(page, scene)
-    page = page.heading("How it acts", level=3).text(
-        "A reward is more than a copy of behaviour: it says what would be done in every cell, also where the walker "
-        "has hardly been, and in other worlds. Darker cells are visited more."
+    page = page.heading("The policy", level=3).text(
+        "A reward is more than a copy of behaviour: it predicts the policy in every cell, also in those that were "
+        "hardly visited, and under other dynamics. Darker cells are visited more."
     )
     page = draw_policy(page, scene)
-    page = page.heading("Does the model go where the walker went?", level=3)
+    page = page.heading("Visits of the model and of the walker", level=3)
     return draw_visits(page, scene)
 
 

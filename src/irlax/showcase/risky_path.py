@@ -18,7 +18,7 @@ DISCOUNTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.69, 0.6932, 0.7, 0.75, 
 
 
 class RiskRow(eqx.Module):
-    """RiskyPath at one discount: how often each model gambles, and what that really earns per step."""
+    """RiskyPath at one discount: the probability of the risky action under each model, and the true return per step."""
 
     discount: float
     causal_risk: float
@@ -29,21 +29,21 @@ class RiskRow(eqx.Module):
 
 
 def risk(discount: float) -> RiskRow:
-    """Plan RiskyPath under both models and let their policies act in the real dynamics."""
+    """RiskyPath planned under both models, with the true returns of their policies."""
     env = RiskyPath(discount=discount)
     causal, path, best = (plan(env.mdp, env.reward) for plan in (soft_plan, path_plan, hard_plan))
 
-    def earned(plan: Any) -> float:
-        # (1 − γ)·return is a mean reward a step, which can be compared over discounts.
+    def return_per_step(plan: Any) -> float:
+        # (1 − γ)·return is a mean reward per step, which can be compared between discounts.
         return (1 - discount) * float(expected_return(env.mdp, plan, env.reward))
 
     return RiskRow(
         discount,
         float(causal.policy[0, env.RISKY]),
         float(path.policy[0, env.RISKY]),
-        earned(causal),
-        earned(path),
-        earned(best),
+        return_per_step(causal),
+        return_per_step(path),
+        return_per_step(best),
     )
 
 
@@ -56,10 +56,7 @@ def risk_table(rows: Sequence[RiskRow]) -> Table:
                 f"{row.discount:g}",
                 f"{row.causal_risk:.4f}",
                 f"{row.path_risk:.4f}",
-                *(
-                    f"{earned:.4f}".replace("-", "−")
-                    for earned in (row.causal_return, row.path_return, row.best_return)
-                ),
+                *(f"{value:.4f}".replace("-", "−") for value in (row.causal_return, row.path_return, row.best_return)),
             )
             for row in rows
         ],
@@ -81,44 +78,44 @@ def risk_figure(rows: Sequence[RiskRow]) -> Any:
     axes[0, 0].axhline(0.5, color="#888888", linestyle=":", linewidth=1)
     axes[0, 0].annotate("γ = log 2", (np.log(2), 0.02), xytext=(4, 0), textcoords="offset points", fontsize=9)
     axes[0, 0].set_ylim(-0.02, 0.7)
-    earned = {
+    returns = {
         "causal (MCE)": [row.causal_return for row in rows],
         "path (MaxEnt)": [row.path_return for row in rows],
     }
-    lines(axes[0, 1], discounts, earned, xlabel="discount γ", ylabel="true expected return, a step")
+    lines(axes[0, 1], discounts, returns, xlabel="discount γ", ylabel="true expected return, a step")
     return figure
 
 
 def section() -> Section:
-    """Two models of one demonstrator, planned exactly, in the smallest problem that tells them apart."""
+    """Two models of one demonstrator, planned exactly, in the smallest problem in which they differ."""
     rows = [risk(discount) for discount in DISCOUNTS]
     return Section(
-        title="How the one who acts is modelled",
+        title="How the agent is modelled",
         summary=Summary([risk_table(rows)]),
         record={"rows": [dataclasses.asdict(row) for row in rows]},
-        draw=lambda page: _drawn(page, rows),
+        draw=lambda page: _draw(page, rows),
     )
 
 
-def _drawn(page: Page, rows: Sequence[RiskRow]) -> Page:
+def _draw(page: Page, rows: Sequence[RiskRow]) -> Page:
     return (
         page.text(
-            "To read wishes from actions one needs a model of how wishes become actions. Nobody is perfectly "
-            "consistent, so the model is a soft one: the better an action, the likelier it is. Two such models are in "
-            "use, and the smallest problem that tells them apart is this. From the start an agent can walk a sure "
-            "detour to a goal that pays 1 a step for ever, or gamble: with even odds it is at the goal one step "
-            "sooner, or in a hazard that pays −100 a step for ever. No sensible agent gambles."
+            "To infer rewards from actions one needs a model of how rewards determine actions. No agent is perfectly "
+            "consistent, so the model is soft: the better an action, the likelier it is. Two such models are in use, "
+            "and this is the smallest problem in which they differ. From the start an agent can take a sure detour to "
+            "a goal with a reward of 1 per step for ever, or gamble: with probability ½ each it is at the goal one "
+            "step sooner, or in a hazard with a reward of −100 per step for ever. A rational agent does not gamble."
         )
         .text(
             "The causal model (maximum causal entropy) weighs each action by its expected value. The path model "
             "(maximum entropy) weighs each path by its probability times the exponential of its return, as if the "
-            "agent could choose how the gamble falls at a price of log 2. It prefers the gamble as soon as a step's "
-            "delay costs more than that, which is for γ above log 2, about 0.693. This is why irlax infers rewards "
-            "with the causal model first; where nothing is left to chance the two agree."
+            "agent could choose the outcome of the gamble at a cost of log 2. It prefers the gamble if one step's "
+            "delay costs more than that, which is for γ above log 2, about 0.693. Therefore irlax infers rewards with "
+            "the causal model by default; under deterministic dynamics the two agree."
         )
         .figure(
             risk_figure(rows),
-            "Left: how often each model takes the risk. Right: what its policy then really earns.",
+            "Left: the probability of the risky action under each model. Right: the true return of its policy.",
         )
         .table(risk_table(rows))
         .note(

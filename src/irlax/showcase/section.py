@@ -8,7 +8,7 @@ from irlax.tables import Summary
 
 
 class Section(NamedTuple):
-    """What one part of the demo found: for the terminal, for machines, and for the report."""
+    """The results of one part of the demo: tables to print, a record for JSON, and a part of the report."""
 
     title: str
     summary: Summary

@@ -6,7 +6,7 @@ import numpy as np
 
 from irlax.estimators.sampled.sampled_fit import SUMMARISED
 from irlax.iteration import History
-from irlax.report.plots import COLOURS, blank, tame
+from irlax.report.plots import COLOURS, blank, clip_for_plot
 
 
 def learning_figure(history: History, demonstrated: float | None) -> Any:
@@ -21,7 +21,7 @@ def learning_figure(history: History, demonstrated: float | None) -> Any:
     steps = history["steps"] if acting else np.arange(len(history["steps"]))
     few = {"marker": "o", "markersize": 4} if len(steps) < 20 else {}
     for ax, name in zip(axes.ravel(), names, strict=False):
-        ax.plot(steps, tame(history[name]), color=COLOURS[0], linewidth=1.2, **few)
+        ax.plot(steps, clip_for_plot(history[name]), color=COLOURS[0], linewidth=1.2, **few)
         level = {"return": demonstrated, "gap": 0.0}.get(name)
         if level is not None:
             ax.axhline(level, color=COLOURS[1], linestyle=":", linewidth=1.5)

@@ -11,10 +11,10 @@ import numpy as np
 from irlax.demos import Demonstrations
 from irlax.estimators.sampled.curves import learning_figure
 from irlax.estimators.sampled.sampled_fit import AbstractSampledFit, SampledFit
-from irlax.estimators.tabular.drawings import drawn
+from irlax.estimators.tabular.drawings import add_figure
 from irlax.report import plots
 from irlax.report.html import Page
-from irlax.tables import pairs, show
+from irlax.tables import format_value, pairs
 from irlax.typing import Float
 
 #: Cells on a side of the map of a reward, and actions that are drawn in each to average over.
@@ -25,7 +25,7 @@ SHOWN = 5
 
 def sampled_page(fit: AbstractSampledFit) -> Page:
     """The report on a dynamics-free fit as one page."""
-    lead = f"Learned from {show(fit.num_episodes)} demonstrations, {show(fit.num_choices)} choices, "
+    lead = f"Learned from {format_value(fit.num_episodes)} demonstrations, {format_value(fit.num_choices)} choices, "
     lead += f"by acting in {fit.environment}, whose dynamics were not known."
     page = Page(f"{fit.method}: {'a reward' if isinstance(fit, SampledFit) else 'a policy'} from demonstrations", lead)
     if not fit.converged:
@@ -79,7 +79,7 @@ def _curves(page: Page, fit: AbstractSampledFit) -> Page:
         text += " Where expert and policy earn the same learned reward, the gap is 0."
     if not np.ptp(fit.history["steps"]):
         text = "Over gradient steps; none were taken in the environment."
-    return drawn(page, learning_figure(fit.history, fit.demonstrated_return), text)
+    return add_figure(page, learning_figure(fit.history, fit.demonstrated_return), text)
 
 
 def draw_returns(page: Page, fit: AbstractSampledFit) -> Page:
@@ -98,9 +98,9 @@ def draw_returns(page: Page, fit: AbstractSampledFit) -> Page:
     ax.set_xlabel("true return of an episode")
     ax.set_ylabel("share of episodes")
     ax.legend(frameon=False, fontsize=9)
-    text = f"Returns of {show(len(fit.returns))} episodes in which the final policy acted once more"
+    text = f"Returns of {format_value(len(fit.returns))} episodes in which the final policy acted once more"
     text += ", beside the demonstrations'" if len(returns) > 1 else ""
-    return drawn(page, figure, f"{text}. Dotted lines are means.")
+    return add_figure(page, figure, f"{text}. Dotted lines are means.")
 
 
 def draw_learned(page: Page, fit: SampledFit) -> Page:
@@ -119,7 +119,7 @@ def _on_plane(page: Page, fit: SampledFit, observations: Float[np.ndarray, "n 2"
     values = mean_reward(fit, points).reshape(CELLS, CELLS)
     figure, axes = plots.blank(width=6.5, height=4.6)
     ax = axes[0, 0]
-    plots.plane(figure, ax, plots.tame(values), extent=(left, right, bottom, top), bar="learned reward")
+    plots.plane(figure, ax, plots.clip_for_plot(values), extent=(left, right, bottom, top), bar="learned reward")
     for k in range(min(SHOWN, fit.num_episodes)):
         walked = fit.demos.select([k]).observations
         assert walked is not None
@@ -127,9 +127,10 @@ def _on_plane(page: Page, fit: SampledFit, observations: Float[np.ndarray, "n 2"
         ax.plot(*walked[0], "o", color="black", markersize=4)
     ax.set_xlabel("first coordinate of the observation")
     ax.set_ylabel("second coordinate")
-    mean = "" if fit.reward is not None and fit.reward.over == "s" else ", on average over the policy's actions"
-    shown = f"The lines are {show(min(SHOWN, fit.num_episodes))} demonstrations, which begin at the dots."
-    return drawn(page, figure, f"The learned reward of each place{mean}, without its potential if it has one. {shown}")
+    mean = "" if fit.reward.over == "s" else ", on average over the policy's actions"
+    shown = f"The lines are {format_value(min(SHOWN, fit.num_episodes))} demonstrations, which begin at the dots."
+    text = f"The learned reward of each place{mean}, without its potential if it has one. {shown}"
+    return add_figure(page, figure, text)
 
 
 def mean_reward(fit: SampledFit, points: Float[np.ndarray, "n obs"]) -> Float[np.ndarray, " n"]:
@@ -164,16 +165,16 @@ def _along(page: Page, fit: SampledFit) -> Page:
     for ax, (name, values) in zip(axes[0], curves.items(), strict=True):
         for k, (start, end) in enumerate(zip(demos.offsets[:-1], demos.offsets[1:], strict=True)):
             colour = plots.COLOURS[k % len(plots.COLOURS)]
-            ax.plot(demos.times[start:end], plots.tame(values[start:end]), color=colour, linewidth=1)
+            ax.plot(demos.times[start:end], plots.clip_for_plot(values[start:end]), color=colour, linewidth=1)
         ax.set_xlabel("step of the episode")
         ax.set_ylabel(name)
-    text = f"What each step pays along {show(demos.num_episodes)} demonstrations, a colour for each."
+    text = f"What each step pays along {format_value(demos.num_episodes)} demonstrations, a colour for each."
     text += " The two scales are not the same: a reward is learned up to what does not change behaviour."
-    return drawn(page, figure, text if len(curves) > 1 else text.partition(" The two")[0])
+    return add_figure(page, figure, text if len(curves) > 1 else text.partition(" The two")[0])
 
 
 def _span(values: np.ndarray) -> tuple[float, float]:
     """From the lowest to the highest, and a little beyond."""
-    low, high = float(plots.tame(values).min()), float(plots.tame(values).max())
+    low, high = float(plots.clip_for_plot(values).min()), float(plots.clip_for_plot(values).max())
     margin = 0.05 * (high - low) or 0.5
     return low - margin, high + margin

@@ -1,8 +1,8 @@
-"""What the tabular estimators need of a panel that is known by its statistics alone.
+"""The quantities of a demonstrator that is given by statistics instead of demonstrations.
 
-Sums over choices and over whole episodes are all that the objectives see, so a fit to `DemoStatistics` is the fit to
-the demonstrations that were counted. What goes episode by episode (clustered standard errors, the bootstrap,
-cross-validation, types) is not in them.
+The objectives depend on sums over choices and episodes only, so a fit to `DemoStatistics` is the fit to the
+demonstrations that were counted. Methods that need single episodes (clustered standard errors, the bootstrap,
+cross-validation, types) are refused.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from irlax.typing import Float, Int
 
 
 def refuse_statistics(statistics: DemoStatistics | None, what: str) -> None:
-    """A ValueError for what goes episode by episode."""
+    """Raise a ValueError if the demonstrator is given by statistics; `what` names the method that needs episodes."""
     if statistics is not None:
         raise ValueError(
             f"{what} needs the episodes themselves, but statistics hold only sums over them. Fit to Demonstrations, "
@@ -26,9 +26,9 @@ def refuse_statistics(statistics: DemoStatistics | None, what: str) -> None:
 def observed_choices(
     mdp: MDP, statistics: DemoStatistics, *, discounted: bool
 ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Time, state, action and weight (γᵗ or 1 for each time that it was chosen) of the distinct choices.
+    """Time, state, action and weight (Σγᵗ, or the number of times it was chosen) of each distinct choice.
 
-    Without a horizon the policy is the same at all times, so all choices are of time 0.
+    On an infinite horizon the policy is the same at all times, so all choices have time 0.
     """
     if mdp.horizon is None:
         table = _discounted_visits(mdp, statistics) if discounted else statistics.choices
@@ -45,7 +45,7 @@ def observed_choices(
 
 
 def visits_of_episodes(mdp: MDP, statistics: DemoStatistics) -> Float[np.ndarray, "A R"]:
-    """Σ w γᵗ over observed choices, and over what follows terminated episodes."""
+    """Σ w γᵗ over the observed choices, and over the absorbing states that follow terminated episodes."""
     table = _discounted_visits(mdp, statistics)
     states, actions = np.nonzero(table)
     rows, columns = mdp.rows.cells(states, actions)
@@ -61,8 +61,8 @@ def visits_after_the_end(
 ) -> Float[np.ndarray, "A R"]:
     """Discounted visits to the absorbing states that follow terminated episodes for ever.
 
-    In them the choice between several actions is not observed. It counts as uniform, which changes nothing
-    where all of them have the same reward; `Expert.choices_after_the_end` says where they do not.
+    The choice between several actions there is not observed. It is taken as uniform, which changes nothing if all of
+    them have the same reward; `Expert.choices_after_the_end` says where they have not.
     """
     visits = np.zeros(mdp.table_shape[::-1])
     if mdp.terminal is not None or not len(final):
@@ -80,7 +80,7 @@ def visits_after_the_end(
 
 
 def final_states(mdp: MDP, statistics: DemoStatistics) -> Int[np.ndarray, " m"]:
-    """The absorbing state in which each kind of terminated episode ends; at γ = 1, where their rewards are 0, any."""
+    """The absorbing state in which each kind of terminated episode ends; see `whole_episodes.final_states`."""
     endings, absorbing = statistics.endings, mdp.absorbing
     final = endings.final_state[endings.terminated]
     unknown = final < 0
@@ -101,8 +101,8 @@ def final_states(mdp: MDP, statistics: DemoStatistics) -> Int[np.ndarray, " m"]:
     return final
 
 
-def lacks(mdp: MDP, statistics: DemoStatistics) -> str | None:
-    """What keeps the episodes from being whole."""
+def why_not_whole(mdp: MDP, statistics: DemoStatistics) -> str | None:
+    """Why the episodes are not whole, as the end of a sentence; None if they are."""
     endings = statistics.endings
 
     def episodes(which: Any) -> int:
@@ -117,12 +117,12 @@ def lacks(mdp: MDP, statistics: DemoStatistics) -> str | None:
         return f"{gaps} have gaps in time"
     if mdp.horizon is not None:
         short = episodes(~endings.terminated & (endings.length < mdp.horizon))
-        wanted = f"have {mdp.horizon} steps, though they are not terminated"
+        expected = f"have {mdp.horizon} steps, though they are not terminated"
     elif mdp.terminal is not None:
-        short, wanted = episodes(~endings.terminated), "reach an absorbing state"
+        short, expected = episodes(~endings.terminated), "reach an absorbing state"
     else:
         return None
-    return f"{short} of {statistics.num_episodes} do not {wanted}" if short else None
+    return f"{short} of {statistics.num_episodes} do not {expected}" if short else None
 
 
 def _discounted_visits(mdp: MDP, statistics: DemoStatistics) -> Float[np.ndarray, "S A"]:
@@ -131,7 +131,7 @@ def _discounted_visits(mdp: MDP, statistics: DemoStatistics) -> Float[np.ndarray
         return statistics.visits
     if statistics.by_time is None:
         raise ValueError(
-            f"In the statistics {_other_discount(mdp, statistics)}. Compute them with that of the MDP, or use "
+            f"In the statistics {_other_discount(mdp, statistics)}. Compute them with the discount of the MDP, or use "
             f"objective='likelihood', which does not discount choices."
         )
     counted, shape = statistics.by_time.tocoo(), statistics.choices.shape

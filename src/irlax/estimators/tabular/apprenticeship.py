@@ -1,4 +1,4 @@
-"""Apprenticeship learning: do as well as the demonstrator under every reward that is linear in the features."""
+"""Apprenticeship learning: a policy as good as the demonstrator under every reward that is linear in the features."""
 
 import time
 from typing import Any, Literal, NamedTuple
@@ -10,6 +10,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.demos import Demonstrations
+from irlax.estimators.tabular.closest_mixture import closest_mixture
 from irlax.estimators.tabular.components import PolicyMixture
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
@@ -30,18 +31,16 @@ from irlax.status import Status, warn_unless_success
 from irlax.typing import Array, Float
 
 Method = Literal["projection", "max-margin"]
-#: A state that holds no more than this share of its time's mass is not reached, but for rounding.
+#: A state with at most this share of the visits at a time is not reached, up to rounding.
 UNREACHED = 1e-15
-#: Sums of as many digits as float64 has differ by this much, relative to their terms.
-ROUNDING = 1e-14
 
 
 @stored("apprenticeship-irl")
 class ApprenticeshipIRL(AbstractTabularIRL):
     r"""Match the demonstrator's feature expectations by a mixture of optimal policies. Abbeel and Ng (2004).
 
-    Each step plans (without entropy) for a reward $w\cdot\phi$ in whose eyes the demonstrator is better than
-    what was found so far, and adds the optimal policy to the mixture. `method` chooses $w$, of length 1:
+    Each step plans (without entropy) for a reward $w\cdot\phi$ under which the demonstrator is better than all
+    policies found so far, and adds the optimal policy to the mixture. `method` chooses $w$, of length 1:
 
     * "max-margin": by the largest margin, $\max_w \min_i w\cdot(\mu_E - \mu_i)$. Its dual is the distance from
       $\mu_E$ to the convex hull of the $\mu_i$, and $w$ points there from the closest mixture.
@@ -56,8 +55,7 @@ class ApprenticeshipIRL(AbstractTabularIRL):
     The fit's `policy` is the one policy with the mixture's occupancy,
     $\pi_t(a|s) = d_t(s,a) / \sum_a d_t(s,a)$, even over the actions of states that are never reached.
     `reward` is the last direction $w$ and `plan` the hard plan for it: apprenticeship learning recovers a
-    policy, and $w$ is only the direction in which the mixture was last short of the demonstrator. `start`
-    is that of `MCEIRL`.
+    policy, not a reward; $w$ only points from the last mixture to the demonstrator. `start` is that of `MCEIRL`.
     """
 
     method: Method = "projection"
@@ -92,8 +90,8 @@ class ApprenticeshipIRL(AbstractTabularIRL):
         """Match the demonstrator in the features of `reward`, which must be linear; see `MCEIRL.fit`.
 
         The first policy is the best one for the reward's current parameters (at zero: all actions alike).
-        In an `Iterate` and in the history, `loss` is the distance to the demonstrator and `gradient` how much
-        of it may still be saved.
+        In an `Iterate` and in the history, `loss` is the distance to the demonstrator and `gradient` the difference
+        to its lower bound.
         """
         started = time.perf_counter()
         if not isinstance(mdp, MDP):
@@ -108,12 +106,13 @@ class ApprenticeshipIRL(AbstractTabularIRL):
                     f"Apprenticeship learning needs a reward that is linear in its parameters, but a "
                     f"{type(reward).__name__} is not. Use LinearReward(features) or TabularReward."
                 )
-            unseen = None if held_out is None else Expert.of(expert.mdp, held_out, None, "mdp")
+            scored = None if held_out is None else Expert.of(expert.mdp, held_out, None, "mdp")
             expert.refuse_choices_after_the_end(reward)
             visits, missing = expert.visits(warn=True)
-            features = Features(expert.mdp, reward.fold(expert.mdp), reward.parameters)
-            goal = features.of(visits)
-            search = Search(features, goal, flat(reward.parameters), self.method == "max-margin", self.tol)
+            features = FeatureMap(expert.mdp, reward.fold(expert.mdp), reward.parameters)
+            search = PolicySearch(
+                features, features.of(visits), flat(reward.parameters), self.method == "max-margin", self.tol
+            )
             title, watch = type(self).__name__, Watch(self.progress, callback)
             with Session(title, total=self.max_steps, watch=watch) as session:
                 found, status = session.run(search, limit=self.max_steps)
@@ -126,7 +125,7 @@ class ApprenticeshipIRL(AbstractTabularIRL):
                 status=status,
                 feature_gap=found.gap,
                 log_likelihood=None if expert.recorded is None else total_log_likelihood(policy, expert),
-                held_out_log_likelihood=None if unseen is None else total_log_likelihood(policy, unseen),
+                held_out_log_likelihood=None if scored is None else total_log_likelihood(policy, scored),
                 history=History.of(session.history),
                 seconds=time.perf_counter() - started,
                 missing_mass=missing,
@@ -137,7 +136,7 @@ class ApprenticeshipIRL(AbstractTabularIRL):
         warn_unless_success(status, self._advice(found, status))
         return fit
 
-    def _advice(self, found: "Found", status: Status) -> str:
+    def _advice(self, found: "Policies", status: Status) -> str:
         if status is Status.STALLED:
             return (
                 f"The demonstrator cannot be matched: the closest mixture of policies is {found.distance:.3g} away in "
@@ -149,8 +148,8 @@ class ApprenticeshipIRL(AbstractTabularIRL):
         )
 
 
-class Features(eqx.Module):
-    """The map from visits to feature expectations, and its transpose, from directions to rewards."""
+class FeatureMap(eqx.Module):
+    """The map from visits to feature expectations, and from directions w to rewards w·φ."""
 
     mdp: MDP
     folded: AbstractFolded
@@ -172,13 +171,13 @@ class Features(eqx.Module):
             return hard_plan(self.mdp, reward)
         try:
             plan = hard_plan(self.mdp, reward)
-            # Going round in circles for nothing may be best, but such a policy has no features.
+            # A policy that never ends may be optimal if cycles have reward 0, but its features are infinite.
             improper_as_terminal(self.mdp, plan)
             return plan
         except ValueError:
             raise ValueError(
-                "discount = 1 with no horizon: for a reward on the way to the demonstrator the best policy would never "
-                "reach the end, so its features are infinite. Give a horizon, or discount."
+                "discount = 1 with no horizon: for a reward that the search tried, the optimal policy never reaches an "
+                "absorbing state, so its features are infinite. Give a horizon, or discount."
             ) from None
 
     def tree(self, direction: Float[np.ndarray, " K"]) -> Any:
@@ -186,21 +185,21 @@ class Features(eqx.Module):
         return jax.tree.map(np.asarray, Flattening.of(self.parameters).unflatten(jnp.asarray(direction)))
 
 
-class Found(NamedTuple):
-    """Policies, and the mixture of them that is closest to the demonstrator."""
+class Policies(NamedTuple):
+    """The policies found, and the weights of the mixture of them that is closest to the demonstrator."""
 
     plans: list[Plan]
     weights: Float[np.ndarray, " n"]
-    #: What each policy lacks of the demonstrator's features.
-    lacks: Float[np.ndarray, "n K"]
-    #: The reward that the last plan is for, and a distance below which no policy gets.
+    #: The demonstrator's feature expectations minus those of each policy.
+    gaps: Float[np.ndarray, "n K"]
+    #: The reward of the last plan, and a lower bound on the distance of any policy.
     direction: Float[np.ndarray, " K"]
     bound: float
-    #: What the next projection starts from.
-    aim: Float[np.ndarray, " K"]
-    #: Whether the last policy added nothing, and whether it was planned for the closest mixture.
-    idle: bool = False
-    exact: bool = False
+    #: The gap of the last projection, from which the next one starts.
+    projection: Float[np.ndarray, " K"]
+    #: Whether the last policy has no weight, and whether its reward was the gap of the closest mixture.
+    added_nothing: bool = False
+    from_closest: bool = False
 
     @property
     def plan(self) -> Plan:
@@ -208,14 +207,14 @@ class Found(NamedTuple):
 
     @property
     def gap(self) -> Float[np.ndarray, " K"]:
-        return self.weights @ self.lacks
+        return self.weights @ self.gaps
 
     @property
     def distance(self) -> float:
         return float(np.linalg.norm(self.gap))
 
     def occupancy(self, mdp: MDP) -> Float[np.ndarray, "*T R A"]:
-        """Of the mixture: one of the policies is drawn at the start, and kept."""
+        """The occupancy of the mixture, in which one of the policies is drawn at the start of an episode and kept."""
         mixed = [(weight, plan) for weight, plan in zip(self.weights, self.plans, strict=True) if weight > 0]
         total = 0.0
         for weight, plan in mixed:
@@ -223,104 +222,63 @@ class Found(NamedTuple):
         return np.asarray(total)
 
 
-class Search(AbstractIteration[Found]):
-    """Adds policies until the closest mixture of them is close enough, or certain to be the closest of all."""
+class PolicySearch(AbstractIteration[Policies]):
+    """Adds policies until the closest mixture of them is within the tolerance, or provably cannot be."""
 
-    features: Features
-    goal: Float[np.ndarray, " K"]
+    features: FeatureMap
+    expert_features: Float[np.ndarray, " K"]
     first: Float[np.ndarray, " K"]
     max_margin: bool
     tol: float
 
-    def init(self) -> Found:
+    def init(self) -> Policies:
         direction = _unit(self.first)
         plan = self.features.plan(direction)
-        lack = self.goal - self.features.of_plan(plan)
-        return Found([plan], np.ones(1), lack[None], direction, 0.0, lack)
+        gap = self.expert_features - self.features.of_plan(plan)
+        return Policies([plan], np.ones(1), gap[None], direction, 0.0, gap)
 
-    def step(self, state: Found) -> Found:
-        exact = state.idle or self.max_margin
-        aim = state.gap if exact else state.aim
-        direction = _unit(aim)
+    def step(self, state: Policies) -> Policies:
+        from_closest = state.added_nothing or self.max_margin
+        start = state.gap if from_closest else state.projection
+        direction = _unit(start)
         plan = self.features.plan(direction)
-        lack = self.goal - self.features.of_plan(plan)
-        # No policy is better for this reward, so each one lacks at least as much of it.
-        bound = max(state.bound, float(direction @ lack))
-        plans, lacks = [*state.plans, plan], np.vstack([state.lacks, lack])
-        weights = closest_mixture(lacks, np.append(state.weights, 0.0))
-        return Found(plans, weights, lacks, direction, bound, _projected(aim, lack), bool(weights[-1] == 0), exact)
+        gap = self.expert_features - self.features.of_plan(plan)
+        # No policy is better for this reward, so the gap of each along it is at least as large.
+        bound = max(state.bound, float(direction @ gap))
+        gaps = np.vstack([state.gaps, gap])
+        weights = closest_mixture(gaps, np.append(state.weights, 0.0))
+        projection, added_nothing = _project(start, gap), bool(weights[-1] == 0)
+        return Policies([*state.plans, plan], weights, gaps, direction, bound, projection, added_nothing, from_closest)
 
-    def status(self, state: Found) -> Status | None:
+    def status(self, state: Policies) -> Status | None:
         if state.distance <= self.tol:
             return Status.CONVERGED
         certain = state.bound > self.tol and state.distance - state.bound <= self.tol
-        return Status.STALLED if certain or (state.idle and state.exact) else None
+        return Status.STALLED if certain or (state.added_nothing and state.from_closest) else None
 
-    def iterates(self, state: Found) -> list[Iterate]:
-        if state.idle and state.exact:
+    def iterates(self, state: Policies) -> list[Iterate]:
+        if state.added_nothing and state.from_closest:
             return []
-        left = max(state.distance - state.bound, 0.0)
-        return [Iterate(NEXT, {"loss": state.distance, "gradient": left}, state.direction)]
+        above_bound = max(state.distance - state.bound, 0.0)
+        return [Iterate(NEXT, {"loss": state.distance, "gradient": above_bound}, state.direction)]
 
 
 def policy_of(mdp: MDP, joint: Float[np.ndarray, "*T R A"]) -> Float[np.ndarray, "*T R A"]:
-    r"""The policy with a given occupancy, $\pi(a|s) = d(s,a)/\sum_a d(s,a)$; even where the state is never reached."""
+    r"""The policy with a given occupancy, $\pi(a|s) = d(s,a)/\sum_a d(s,a)$; uniform in states without visits."""
     joint = np.maximum(joint, 0)
     mass = joint.sum(axis=-1, keepdims=True)
     reached = mass > UNREACHED * mass.sum(axis=-2, keepdims=True)
     available = np.asarray(mdp.available)
-    even = available / available.sum(axis=-1, keepdims=True)
-    return np.where(reached, joint / np.where(reached, mass, 1.0), even)
+    uniform = available / available.sum(axis=-1, keepdims=True)
+    return np.where(reached, joint / np.where(reached, mass, 1.0), uniform)
 
 
-def closest_mixture(points: Float[np.ndarray, "n K"], weights: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Weights, on as few points as it takes, of the point in their convex hull that is closest to the origin.
-
-    Wolfe (1976), from the given weights on: add the point that is furthest ahead, go to the closest point of
-    the plane through all that have weight, and where that lies outside their hull, only to its border.
-    """
-    size = float(np.linalg.norm(points, axis=1).max())
-    for _ in range(10 * len(points)):
-        closest = weights @ points
-        length = float(np.linalg.norm(closest))
-        ahead = points @ closest
-        best = int(np.argmin(ahead))
-        if length <= ROUNDING * size or ahead[best] >= length**2 - ROUNDING * size * length:
-            break
-        moved = _to_closest_on_plane(points, weights, np.union1d(np.flatnonzero(weights), best))
-        if np.linalg.norm(moved @ points) >= length:
-            break
-        weights = moved
-    return weights
-
-
-def _to_closest_on_plane(
-    points: Float[np.ndarray, "n K"], weights: Float[np.ndarray, " n"], support: np.ndarray
-) -> Float[np.ndarray, " n"]:
-    """The closest point to the origin on the plane through the support, or on the way to it as far as the hull goes."""
-    while True:
-        goal = np.zeros_like(weights)
-        rest = points[support[1:]] - points[support[0]]
-        share = np.linalg.lstsq(rest.T, -points[support[0]], rcond=None)[0]
-        goal[support] = np.concatenate([[1 - share.sum()], share])
-        outside = support[goal[support] <= ROUNDING]
-        if not len(outside):
-            return goal
-        fall = np.maximum(weights[outside] - goal[outside], ROUNDING**2)
-        first = int(np.argmin(weights[outside] / fall))
-        reach = min(1.0, float(weights[outside[first]] / fall[first]))
-        weights = weights + reach * (goal - weights)
-        weights[outside[first]] = 0.0
-        weights = np.maximum(weights, 0.0) / np.maximum(weights, 0.0).sum()
-        support = support[support != outside[first]]
-
-
-def _projected(aim: Float[np.ndarray, " K"], lack: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-    """What is lacking at the point of the way to the new policy that is closest to the demonstrator."""
-    back = aim - lack
-    length = float(back @ back)
-    share = np.clip(aim @ back / length, 0, 1) if length > 0 else 0.0
-    return aim - share * back
+def _project(old: Float[np.ndarray, " K"], new: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+    """The gap with the smallest length on the line segment between two gaps."""
+    difference = old - new
+    length = float(difference @ difference)
+    share = np.clip(old @ difference / length, 0, 1) if length > 0 else 0.0
+    return old - share * difference
 
 
 def _unit(vector: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:

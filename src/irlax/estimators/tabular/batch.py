@@ -1,4 +1,4 @@
-"""Many problems of one shape, minimised side by side."""
+"""Many problems of one shape, minimised by one `vmap`."""
 
 import operator
 from collections.abc import Sequence
@@ -20,49 +20,48 @@ from irlax.typing import Array, Float
 def minimise_many(
     solver: LBFGS, problems: Sequence[tuple[Problem, Float[np.ndarray, " K"]]], tol: float
 ) -> list[Solution]:
-    """The minimum of each problem, from its start, by one `vmap` over all of them.
+    """The solution of each problem, from its start, by one `vmap` of L-BFGS.
 
-    Those that L-BFGS leaves unfinished are finished by Newton's method, one by one.
+    Problems for which L-BFGS does not converge are finished by Newton's method, one by one.
     """
-    together = Together.of([problem for problem, _ in problems])
+    stack = ProblemStack.of([problem for problem, _ in problems])
     starts = jnp.asarray(np.stack([start for _, start in problems]))
-    ends = _minimised(together, starts, solver.pairs(starts.shape[1]), solver.max_steps, tol)
-    return [_ended(solver, problem, state, tol) for (problem, _), state in zip(problems, _lanes(ends), strict=True)]
+    ends = _minimise(stack, starts, solver.pairs(starts.shape[1]), solver.max_steps, tol)
+    return [_finish(solver, problem, state, tol) for (problem, _), state in zip(problems, _unstack(ends), strict=True)]
 
 
-class Together(eqx.Module):
-    """Problems of one shape: what they share, and with a leading axis what they do not."""
+class ProblemStack(eqx.Module):
+    """Problems of one shape: the leaves that they share, and the others stacked along a leading axis."""
 
     shared: list[Any]
-    apart: list[Any]
+    stacked: list[Any]
     structure: Any = eqx.field(static=True)
     is_shared: tuple[bool, ...] = eqx.field(static=True)
 
     @classmethod
-    def of(cls, problems: Sequence[Problem]) -> "Together":
-        """The problems, or an error if their shapes differ."""
-        leaves, structures = zip(*(jax.tree.flatten(problem) for problem in _equally_wide(problems)), strict=True)
+    def of(cls, problems: Sequence[Problem]) -> "ProblemStack":
+        """The stack of problems, or a ValueError if their shapes differ."""
+        leaves, structures = zip(*(jax.tree.flatten(problem) for problem in _pad_predecessors(problems)), strict=True)
         if len(set(structures)) > 1 or len({tuple(np.shape(leaf) for leaf in each) for each in leaves}) > 1:
             raise ValueError(
                 "Problems that are fitted at once must have the same shape: as many states, actions and next states, "
                 "the same horizon, the same parameters, and demonstrations that fill tables of one size. Fit these one "
                 "by one."
             )
-        by_place = list(zip(*leaves, strict=True))
-        is_shared = tuple(all(_same(leaf, place[0]) for leaf in place) for place in by_place)
-        places = list(zip(by_place, is_shared, strict=True))
-        shared = [place[0] for place, same in places if same]
-        apart = [
-            jnp.stack([jnp.asarray(leaf) for leaf in p])
-            for p, same in zip(by_place, is_shared, strict=True)
+        by_leaf = list(zip(*leaves, strict=True))
+        is_shared = tuple(all(_same(leaf, versions[0]) for leaf in versions) for versions in by_leaf)
+        shared = [versions[0] for versions, same in zip(by_leaf, is_shared, strict=True) if same]
+        stacked = [
+            jnp.stack([jnp.asarray(leaf) for leaf in versions])
+            for versions, same in zip(by_leaf, is_shared, strict=True)
             if not same
         ]
-        return cls(shared, apart, structures[0], is_shared)
+        return cls(shared, stacked, structures[0], is_shared)
 
-    def one(self, apart: list[Any]) -> Problem:
-        """The problem with these leaves of its own."""
-        shared, own = iter(self.shared), iter(apart)
-        return jax.tree.unflatten(self.structure, [next(shared if same else own) for same in self.is_shared])
+    def one(self, own: list[Any]) -> Problem:
+        """The problem whose leaves that are not shared are these."""
+        shared, others = iter(self.shared), iter(own)
+        return jax.tree.unflatten(self.structure, [next(shared if same else others) for same in self.is_shared])
 
 
 def _same(leaf: Any, other: Any) -> bool:
@@ -70,25 +69,27 @@ def _same(leaf: Any, other: Any) -> bool:
 
 
 @eqx.filter_jit
-def _minimised(
-    together: Together, starts: Float[Array, "N K"], pairs: int, max_steps: int, tol: float
+def _minimise(
+    stack: ProblemStack, starts: Float[Array, "N K"], pairs: int, max_steps: int, tol: float
 ) -> lbfgs_loop.State:
-    def minimise(apart, x):
-        problem = together.one(apart)
+    def minimise_one(own, x):
+        problem = stack.one(own)
         evaluate = jax.value_and_grad(problem.loss, has_aux=True)
         state = lbfgs_loop.State.at(x, pairs, problem.initial_warm_starts())
-        # Only the end is of interest: a history of each would take room for all.
+        # Only the last iterate is recorded: histories of all problems would take much memory.
         return lbfgs_loop.advance(evaluate, problem.size, state, limit=max_steps + 1, tol=tol, length=1).state
 
-    return jax.vmap(minimise)(together.apart, starts)
+    return jax.vmap(minimise_one)(stack.stacked, starts)
 
 
-def _lanes(ends: lbfgs_loop.State) -> list[lbfgs_loop.State]:
+def _unstack(ends: lbfgs_loop.State) -> list[lbfgs_loop.State]:
+    """The state of each problem, on the host."""
     host = jax.tree.map(np.asarray, ends)
     return [jax.tree.map(operator.itemgetter(i), host) for i in range(len(host.count))]
 
 
-def _ended(solver: LBFGS, problem: Problem, state: lbfgs_loop.State, tol: float) -> Solution:
+def _finish(solver: LBFGS, problem: Problem, state: lbfgs_loop.State, tol: float) -> Solution:
+    """The solution at the end of L-BFGS, or by Newton's method from there if it did not converge."""
     at = Evaluation(np.asarray(state.x), float(state.loss), np.asarray(state.gradient), state.warm_start)
     scale = np.asarray(problem.scale)
     size = float(largest(at.gradient, scale))
@@ -100,8 +101,8 @@ def _ended(solver: LBFGS, problem: Problem, state: lbfgs_loop.State, tol: float)
     return minimise(Newton(), problem, at, tol)
 
 
-def _equally_wide(problems: Sequence[Problem]) -> list[Problem]:
-    """The problems with their lists of predecessors padded to one size, if they differ in nothing else."""
+def _pad_predecessors(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems with their lists of predecessors padded to the same sizes."""
 
     def is_list(node):
         return isinstance(node, Predecessors)

@@ -1,4 +1,4 @@
-"""What a tabular fit may have beside its reward: each a small component that it has or has not."""
+"""Optional parts of a tabular fit: a certificate, a cross-validation, a posterior, a mixture of policies."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ from irlax.typing import Float, Shaped
 
 @stored("certificate")
 class Certificate(eqx.Module):
-    """How far from the optimum the fit can be, at most or to second order."""
+    """Bounds or second-order estimates of how far the fit is from the optimum."""
 
     #: The largest entry of the gradient of the penalised objective.
     gradient: float
     #: With l2 > 0 and a convex objective: the objective exceeds its minimum by at most this, ‖∇‖²/(2·l2).
     duality_gap: float | None = None
-    #: With l2 = 0: ½ ∇ᵀH⁻¹∇, what one more Newton (or, after L-BFGS, quasi-Newton) step would gain.
+    #: With l2 = 0: ½ ∇ᵀH⁻¹∇, the decrease that one more Newton (or, after L-BFGS, quasi-Newton) step predicts.
     newton_decrement: float | None = None
-    #: Of estimators that do not maximise the likelihood: by how much their log likelihood falls short of its maximum.
+    #: For estimators that do not maximise the likelihood: the maximum of the log likelihood minus its value at the fit.
     below_maximum: float | None = None
 
     def facts(self) -> list[tuple[str, Any]]:
-        """What a summary says of it."""
+        """Names with values, for a summary."""
         rows = [
             ("largest gradient", self.gradient),
             ("above the minimum by at most", self.duality_gap),
@@ -35,14 +35,14 @@ class Certificate(eqx.Module):
 
 @stored("cross-validation")
 class CrossValidation(eqx.Module):
-    """The penalty that predicts best what was not learned from."""
+    """The penalty with the best held-out log likelihood."""
 
     l2: float
-    #: Held out, mean over choices.
+    #: The held-out log likelihood, mean over choices.
     log_likelihood: float
 
     def facts(self) -> list[tuple[str, Any]]:
-        """What a summary says of it."""
+        """Names with values, for a summary."""
         return [
             ("l2 by cross-validation", self.l2),
             ("held-out log likelihood a choice", self.log_likelihood),
@@ -51,18 +51,18 @@ class CrossValidation(eqx.Module):
 
 @stored("posterior")
 class Posterior(eqx.Module):
-    """Draws of the parameters from their posterior, all chains one after the other, and whether the chains agree."""
+    """Draws of the parameters from their posterior, all chains concatenated, and diagnostics of the chains."""
 
     samples: Float[np.ndarray, "draws K"]
-    #: The worst of all parameters (Vehtari et al. 2021).
+    #: The largest r-hat of all parameters (Vehtari et al. 2021).
     r_hat: float
     effective_sample_size: float
     divergent: int
-    #: The numbers of the random key that they were drawn with.
+    #: The data of the random key of the sampler.
     key: Shaped[np.ndarray, "..."]
 
     def facts(self) -> list[tuple[str, Any]]:
-        """What a summary says of it."""
+        """Names with values, for a summary."""
         return [
             ("worst r-hat", self.r_hat),
             ("least effective sample size", round(self.effective_sample_size)),
@@ -72,17 +72,17 @@ class Posterior(eqx.Module):
 
 @stored("policy-mixture")
 class PolicyMixture(eqx.Module):
-    """The policy of an apprentice, which is not the plan of one reward but has the occupancy of a mixture of plans."""
+    """The policy of apprenticeship learning, which has the occupancy of a mixture of plans."""
 
     policy: Float[np.ndarray, "*T R A"]
-    #: To the demonstrator, in feature expectations, and a distance below which no policy gets.
+    #: The distance to the demonstrator in feature expectations, and a lower bound on that of any policy.
     distance: float
     bound: float
     num_found: int
     num_mixed: int
 
     def facts(self) -> list[tuple[str, Any]]:
-        """What a summary says of it."""
+        """Names with values, for a summary."""
         return [
             ("margin: distance to the demonstrator", self.distance),
             ("no policy comes closer than", min(self.bound, self.distance)),

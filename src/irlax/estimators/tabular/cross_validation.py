@@ -1,4 +1,4 @@
-"""The strength of the penalty, chosen by what predicts episodes that were not learned from."""
+"""Cross-validation over episodes: held-out likelihoods, and the choice of the penalty by them."""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -21,12 +21,12 @@ from irlax.typing import Float
 if TYPE_CHECKING:
     from irlax.estimators.tabular.mce import MCEIRL
 
-#: From hardly any penalty to one that leaves little else.
+#: The values of l2 that are tried, from almost no penalty to a very strong one.
 CANDIDATES = tuple(float(l2) for l2 in np.logspace(-5, 1, 13))
 FOLDS = 5
 
 
-def chosen_l2(estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> CrossValidation:
+def choose_l2(estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> CrossValidation:
     """The l2 with the best held-out log likelihood over five folds of episodes."""
     for expert in experts:
         refuse_statistics(expert.statistics, "`l2='cv'`")
@@ -54,7 +54,7 @@ def chosen_l2(estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts:
 
 
 def _folds(expert: Expert, folds: int = FOLDS) -> np.ndarray:
-    """A fold for each episode, at random but always the same."""
+    """The fold of each episode, at random with a fixed seed; −1 for episodes of weight 0."""
     assert expert.demos is not None
     counted = np.flatnonzero(expert.demos.weights > 0)
     if len(counted) < folds:
@@ -62,14 +62,14 @@ def _folds(expert: Expert, folds: int = FOLDS) -> np.ndarray:
             f"Cross-validation in {folds} folds needs as many episodes with a weight above 0, but there are "
             f"{len(counted)}."
         )
-    # Episodes without weight are in no fold, so that no fold can consist of them.
+    # Episodes of weight 0 are in no fold, so that no fold consists of these only.
     parts = np.full(expert.demos.num_episodes, -1)
     parts[counted] = np.random.default_rng(0).permutation(len(counted)) % folds
     return parts
 
 
 def _part(expert: Expert, episodes: np.ndarray) -> Expert:
-    """The expert with all other episodes at weight 0: shapes stay, so that nothing is compiled again."""
+    """The expert with all other episodes at weight 0; shapes stay the same, so that nothing is compiled again."""
     assert expert.demos is not None
     weights = expert.demos.weights * episodes
     demos = eqx.tree_at(lambda demos: demos.weights, expert.demos, weights)
@@ -79,9 +79,9 @@ def _part(expert: Expert, episodes: np.ndarray) -> Expert:
 def cross_validate(
     estimator: "MCEIRL", mdp: MDP, reward: AbstractReward, demos: Demonstrations, *, folds: int = FOLDS
 ) -> Float[np.ndarray, " folds"]:
-    """The held-out log likelihood a choice in each fold of episodes, each learned from the other folds.
+    """The held-out log likelihood per choice of each fold of episodes, after learning from the other folds.
 
-    Compare rewards, penalties or objectives by its mean; the same episodes are in the same folds every time.
+    Compare rewards, penalties or objectives by the mean of these; episodes are in the same folds every time.
     """
     checks.count("folds", folds, 2)
     with scope():

@@ -1,4 +1,4 @@
-"""Pictures of one MDP of a fit: the reward, the policy, visits, and how the solver got there."""
+"""Figures of one MDP of a fit (reward, policy, visits), and of the convergence of the solver."""
 
 import warnings
 from typing import Any
@@ -11,23 +11,23 @@ from irlax.iteration import History
 from irlax.report import plots
 from irlax.report.grid import MOVES, Grid
 from irlax.report.html import Page
-from irlax.tables import show
+from irlax.tables import format_value
 from irlax.typing import Float, Int
 
-#: Grids with more cells than this on a side have colours for actions instead of arrows.
-MOST_ARROWS = 60
+#: Grids with more cells than this on a side show actions as colours instead of arrows.
+MAX_ARROW_GRID = 60
 
 
-def drawn(page: Page, figure: Any, caption: str) -> Page:
-    """The page with a figure."""
+def add_figure(page: Page, figure: Any, caption: str) -> Page:
+    """The page with a figure added."""
     with warnings.catch_warnings():
-        # Names may use letters that the font does not have: they are shown as boxes.
+        # Names may have characters that the font does not have, which are drawn as boxes.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         return page.figure(figure, caption)
 
 
 def panels(grid: Grid, count: int) -> tuple[Any, np.ndarray]:
-    """Axes for pictures of a grid, at most three beside each other, as tall as the grid asks for."""
+    """A figure with `count` axes for pictures of a grid, at most three in a row, in the proportions of the grid."""
     columns = min(count, 3)
     tall = 9.0 / max(columns, 2) * grid.shape[0] / grid.shape[1]
     figure, axes = plots.blank(columns, rows=-(-count // columns), height=float(np.clip(tall, 1.6, 5.5)))
@@ -36,47 +36,51 @@ def panels(grid: Grid, count: int) -> tuple[Any, np.ndarray]:
     return figure, axes.ravel()[:count]
 
 
-def _listed(scene: Scene, columns: int = 1) -> tuple[Any, np.ndarray, Int[np.ndarray, " n"], str]:
-    """Axes for lists of states, the states, and what to say about those that are left out."""
+def _state_axes(scene: Scene, columns: int = 1) -> tuple[Any, np.ndarray, Int[np.ndarray, " n"], str]:
+    """A figure and axes for a list of states, these states, and a note on those that are left out."""
     states = scene.shown
     figure, axes = plots.blank(columns, height=1.2 + 0.27 * len(states))
     left_out = scene.mdp.num_states - len(states)
-    note = f" Shown are the {len(states)} states that are visited most; {show(left_out)} are not." if left_out else ""
+    note = (
+        f" Shown are the {len(states)} states that are visited most; {format_value(left_out)} are not."
+        if left_out
+        else ""
+    )
     return figure, axes[0], states, note
 
 
 def draw_reward(page: Page, scene: Scene) -> Page:
-    """The learned reward."""
+    """The page with figures of the learned reward."""
     by_state = np.nanmax(scene.reward, axis=1)
     scale = plots.limits(scene.reward)
     if scene.grid is not None and scene.over_states:
         figure, axes = panels(scene.grid, 2)
         time = "" if scene.mdp.horizon is None else " at t = 0"
-        worth = plots.limits(scene.value, from_zero=False)
-        pictures = {"reward r(s)": (by_state, scale), f"value V(s){time}": (scene.value, worth)}
+        value_scale = plots.limits(scene.value, from_zero=False)
+        pictures = {"reward r(s)": (by_state, scale), f"value V(s){time}": (scene.value, value_scale)}
         for ax, (title, (values, span)) in zip(axes, pictures.items(), strict=True):
             picture = scene.grid.picture(values)
             plots.grid_heatmap(figure, ax, picture, title=title, scale=span, bar="", marks=scene.grid.board)
-        return drawn(page, figure, "The learned reward of each cell, and what it is worth to be there.")
+        return add_figure(page, figure, "The learned reward and the value of each cell.")
     if scene.grid is not None:
         figure, axes = panels(scene.grid, scene.mdp.num_actions)
         for a, ax in enumerate(axes):
             title, picture = plots.label(scene.action_names[a]), scene.grid.picture(scene.reward[:, a])
             plots.grid_heatmap(figure, ax, picture, title=title, scale=scale, bar="reward", marks=scene.grid.board)
-        return drawn(page, figure, "The learned expected reward of each action in each cell.")
-    figure, (ax, *_), states, note = _listed(scene)
+        return add_figure(page, figure, "The learned expected reward of each action in each cell.")
+    figure, (ax, *_), states, note = _state_axes(scene)
     names = scene.names(states)
     if scene.over_states:
         plots.bars(ax, {"reward": by_state[states]}, names, xlabel="reward r(s)")
-        return drawn(page, figure, f"The learned reward of each state.{note}")
+        return add_figure(page, figure, f"The learned reward of each state.{note}")
     plots.heat_table(
         figure, ax, scene.reward[states], rows=names, columns=scene.action_names, title="E[r(s, a, S')]", bar="reward"
     )
-    return drawn(page, figure, f"The learned expected reward of each action in each state.{note}")
+    return add_figure(page, figure, f"The learned expected reward of each action in each state.{note}")
 
 
 def draw_policy(page: Page, scene: Scene) -> Page:
-    """The policy that goes with it."""
+    """The page with figures of the policy."""
     stationary = scene.mdp.horizon is None
     policies = {"at all times" if stationary else "at t = 0": scene.first_policy}
     if not stationary:
@@ -85,13 +89,13 @@ def draw_policy(page: Page, scene: Scene) -> Page:
         "" if stationary else " It depends on time: left at the first decision, right averaged over the model's visits."
     )
     if scene.grid is None:
-        figure, axes, states, note = _listed(scene, len(policies))
+        figure, axes, states, note = _state_axes(scene, len(policies))
         for ax, (title, policy) in zip(axes, policies.items(), strict=True):
             options = {"rows": scene.names(states), "columns": scene.action_names}
             plots.heat_table(
                 figure, ax, policy[states], **options, title=title, bar="probability", scale=(0, 1, plots.AMOUNTS)
             )
-        return drawn(page, figure, f"How likely each action is in each state.{meaning}{note}")
+        return add_figure(page, figure, f"How likely each action is in each state.{meaning}{note}")
     return _draw_policies_on_grid(page, scene, scene.grid, policies, meaning)
 
 
@@ -105,16 +109,18 @@ def _draw_policies_on_grid(
         spread = entr(np.nan_to_num(scene.first_policy)).sum(axis=1)
         plots.grid_heatmap(figure, axes[1], grid.picture(spread), title="entropy of the choice", bar="nats")
     how = "An arrow is as long as its action is likely beside the likeliest; a dot stands for staying."
-    return drawn(page, figure, f"{how if _has_arrows(scene, grid) else 'The likeliest action of each cell.'}{meaning}")
+    return add_figure(
+        page, figure, f"{how if _has_arrows(scene, grid) else 'The likeliest action of each cell.'}{meaning}"
+    )
 
 
 def policy_on_grid(
     figure: Any, ax: Any, scene: Scene, grid: Grid, *, policy: Float[np.ndarray, "S A"], title: str
 ) -> None:
-    """A policy as arrows, or as colours where cells are too small or actions are no moves."""
+    """Draw a policy as arrows, or as colours if cells are too small or actions are not moves."""
     if not _has_arrows(scene, grid):
-        known = np.isfinite(policy).any(axis=1)
-        likeliest = np.where(known, np.argmax(np.nan_to_num(policy), axis=1), np.nan)
+        defined = np.isfinite(policy).any(axis=1)
+        likeliest = np.where(defined, np.argmax(np.nan_to_num(policy), axis=1), np.nan)
         plots.chosen_actions(ax, grid.picture(likeliest), scene.action_names, title=title)
         return
     plots.policy_arrows(
@@ -131,17 +137,17 @@ def policy_on_grid(
 
 
 def _has_arrows(scene: Scene, grid: Grid) -> bool:
-    return max(grid.shape) <= MOST_ARROWS and all(name in MOVES for name in scene.action_names)
+    return max(grid.shape) <= MAX_ARROW_GRID and all(name in MOVES for name in scene.action_names)
 
 
-def draw_visits(page: Page, scene: Scene, more: str = "") -> Page:
-    """How often the demonstrator and the model are where; `more` is added to the caption."""
+def draw_visits(page: Page, scene: Scene, note: str = "") -> Page:
+    """The page with the visits of the demonstrator and of the model; `note` is added to the caption."""
     expert, model = scene.expert.sum(axis=1), scene.model.sum(axis=1)
     amount = "discounted visits" if scene.whole else "share of discounted visits"
     text = f"{amount[0].upper()}{amount[1:]} to each state, of the expert (from the data) and of the fitted policy."
     if not scene.whole:
         text += " Episodes are not whole, so shares are compared, and they may differ though the fit is good."
-    text += more
+    text += note
     if scene.grid is not None:
         figure, axes = panels(scene.grid, 3)
         scale = plots.limits(expert, model)
@@ -149,10 +155,10 @@ def draw_visits(page: Page, scene: Scene, more: str = "") -> Page:
         for ax, (title, (mass, given)) in zip(axes, pictures.items(), strict=True):
             picture = scene.grid.picture(mass)
             plots.grid_heatmap(figure, ax, picture, title=title, scale=given, bar="", marks=scene.grid.board)
-        return drawn(page, figure, text)
-    figure, (ax, *_), states, note = _listed(scene)
+        return add_figure(page, figure, text)
+    figure, (ax, *_), states, left_out = _state_axes(scene)
     plots.bars(ax, {"expert": expert[states], "model": model[states]}, scene.names(states), xlabel=amount)
-    return drawn(page, figure, text + note)
+    return add_figure(page, figure, text + left_out)
 
 
 def draw_convergence(
@@ -163,22 +169,24 @@ def draw_convergence(
     text: str = "",
     from_lowest: bool = True,
 ) -> Page:
-    """What was minimised, step by step, on a scale of powers of ten."""
-    loss, gradient = plots.tame(history.loss), plots.tame(history.gradient)
+    """The page with the loss and its gradient over the steps, on a logarithmic scale."""
+    loss, gradient = plots.clip_for_plot(history.loss), plots.clip_for_plot(history.gradient)
     if len(loss) < 2 or not np.isfinite(loss).any():
         return page
-    text = text or f"What was minimised, and how steep it still was, over {show(len(loss) - 1)} steps."
+    text = (
+        text or f"The objective that was minimised, and its largest gradient, over {format_value(len(loss) - 1)} steps."
+    )
     figure, axes = plots.blank(2)
     for ax, name, curve in zip(
         axes[0], curves, (loss - np.nanmin(loss) if from_lowest else loss, gradient), strict=True
     ):
         draw_steps(ax, curve, np.isfinite(curve) & (curve > 0), name, "step")
         ax.set_yscale("log")
-    return drawn(page.heading("Convergence"), figure, text)
+    return add_figure(page.heading("Convergence"), figure, text)
 
 
 def draw_steps(ax: Any, curve: np.ndarray, shown: np.ndarray, name: str, unit: str, *, thin: bool = False) -> None:
-    """A curve over steps, where it is to be shown."""
+    """Draw a curve over steps, at the steps where `shown` is true."""
     steps = np.flatnonzero(shown)
     few = {"marker": "o"} if len(steps) < 40 else {}
     ax.plot(steps, curve[steps], color=plots.COLOURS[0], linewidth=1 if thin else 2, clip_on=False, **few)

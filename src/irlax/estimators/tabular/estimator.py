@@ -1,4 +1,4 @@
-"""What the tabular estimators have in common."""
+"""The base class of the tabular estimators."""
 
 import abc
 from typing import Any
@@ -9,11 +9,12 @@ from irlax.estimators.tabular.expert import Start
 
 
 class AbstractTabularIRL(eqx.Module):
-    """A frozen estimator of rewards where the dynamics are known: settings, and `fit`."""
+    """An estimator of rewards where the dynamics are known: frozen settings, and a method `fit`."""
 
-    #: Where the model starts: where the demonstrations do, when there are any ("auto", "demos"), or as the MDP does.
+    #: The start distribution of the model: that of the demonstrations, if there are any ("auto", "demos"), or the
+    #: MDP's.
     start: eqx.AbstractVar[Start]
-    #: None shows a progress bar on terminals only.
+    #: Whether to show a progress bar; None shows one on terminals only.
     progress: eqx.AbstractVar[bool | None]
 
     @property
@@ -26,4 +27,4 @@ class AbstractTabularIRL(eqx.Module):
 
     @abc.abstractmethod
     def settings(self) -> list[tuple[str, Any]]:
-        """What a summary says of the estimator, by name."""
+        """The settings that a summary prints, as names with values."""

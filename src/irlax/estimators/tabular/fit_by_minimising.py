@@ -1,4 +1,4 @@
-"""From objectives to a finished fit: what all tabular estimators that minimise something share."""
+"""From objectives to a fit: the part that all tabular estimators that minimise a loss share."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from irlax.demos import Demonstrations
 from irlax.estimators.tabular.assess import advice, assess
 from irlax.estimators.tabular.components import CrossValidation
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
-from irlax.estimators.tabular.existence import Search
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.log_likelihood import total_log_likelihood
 from irlax.estimators.tabular.objectives import AbstractObjective
 from irlax.estimators.tabular.problem import Flattening, Problem, largest
+from irlax.estimators.tabular.separation import SolvedProblem
 from irlax.estimators.tabular.solvers import AbstractSolver, Solution, minimise
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.estimators.tabular.undiscounted import start_where_values_exist
@@ -29,8 +29,8 @@ from irlax.status import warn_unless_success
 from irlax.typing import Float
 
 
-class Goal(NamedTuple):
-    """What an estimator minimises, in which problems, and what it makes of the result."""
+class Estimation(NamedTuple):
+    """The objectives of an estimator, one for each MDP, and how a fit is made from their minimum."""
 
     objectives: Sequence[AbstractObjective]
     rewards: tuple[AbstractReward, ...]
@@ -40,19 +40,19 @@ class Goal(NamedTuple):
     convex: bool
     #: The plan of a reward at its parameters.
     plan: Callable[[MDP, AbstractReward], Plan]
-    #: (θ, slope of the objective there without its penalty) ↦ the feature gap; None where features are not known.
+    #: (θ, gradient of the objective at θ without its penalty) ↦ feature gap; None if feature expectations are unknown.
     gap: Callable[[Any, Float[np.ndarray, " K"]], Float[np.ndarray, " K"]] | None
     #: The largest share of discounted mass that is unobserved in any problem.
     missing_mass: float = 0.0
 
-    def posed(self) -> tuple[Problem, Float[np.ndarray, " K"]]:
-        """The problem to solve, and where to start."""
-        return pose(self.objectives, self.rewards, self.experts, self.l2)
+    def to_problem(self) -> tuple[Problem, Float[np.ndarray, " K"]]:
+        """The problem to minimise, and its start."""
+        return make_problem(self.objectives, self.rewards, self.experts, self.l2)
 
 
 def fit_by_minimising(
     estimator: AbstractTabularIRL,
-    goal: Goal,
+    estimation: Estimation,
     solver: AbstractSolver,
     watch: Watch,
     *,
@@ -60,21 +60,21 @@ def fit_by_minimising(
     started: float,
     cross_validation: CrossValidation | None = None,
 ) -> TabularFit:
-    """Minimise the objectives together, then gather everything about the one θ that was found.
+    """Minimise the sum of the objectives, and return the fit at the minimum.
 
-    `started` is when the user's call did, by `time.perf_counter`.
+    `started` is the time at which the user's call started, by `time.perf_counter`.
     """
-    problem, first = goal.posed()
+    problem, first = estimation.to_problem()
     with Session(type(estimator).__name__, total=solver.max_steps, watch=watch) as session:
-        found = minimise(solver, problem, first, goal.tol, session)
-    return gather(
-        estimator, goal, problem, found, held_out=held_out, started=started, cross_validation=cross_validation
+        found = minimise(solver, problem, first, estimation.tol, session)
+    return make_fit(
+        estimator, estimation, problem, found, held_out=held_out, started=started, cross_validation=cross_validation
     )
 
 
-def gather(
+def make_fit(
     estimator: AbstractTabularIRL,
-    goal: Goal,
+    estimation: Estimation,
     problem: Problem,
     found: Solution,
     *,
@@ -82,15 +82,15 @@ def gather(
     held_out: Demonstrations | None = None,
     cross_validation: CrossValidation | None = None,
 ) -> TabularFit:
-    """The fit at a solution, assessed; a warning if it is no success."""
-    experts, l2, tol = goal.experts, goal.l2, goal.tol
-    arrived = float(largest(found.at.gradient, np.asarray(problem.scale))) <= tol
-    search = Search(problem, goal.rewards, experts, found.at, arrived or found.status.success)
-    status, certificate = assess(search, found, l2=l2, convex=goal.convex)
+    """The fit at a solution, with its status assessed; it warns unless the status is a success."""
+    experts, l2, tol = estimation.experts, estimation.l2, estimation.tol
+    within_tol = float(largest(found.at.gradient, np.asarray(problem.scale))) <= tol
+    solved = SolvedProblem(problem, estimation.rewards, experts, found.at, within_tol or found.status.success)
+    status, certificate = assess(solved, found, l2=l2, convex=estimation.convex)
     theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))
     slope = problem.raw_gradient(found.at.gradient) - l2 * flat(theta)
-    learned = tuple(reward.with_parameters(on_host(theta)) for reward in goal.rewards)
-    plans = tuple(goal.plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
+    learned = tuple(reward.with_parameters(on_host(theta)) for reward in estimation.rewards)
+    plans = tuple(estimation.plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
     observed = all(expert.recorded is not None for expert in experts)
     fit = TabularFit(
         estimator=estimator,
@@ -98,12 +98,12 @@ def gather(
         plans=plans,
         experts=experts,
         status=status,
-        feature_gap=None if goal.gap is None else goal.gap(theta, slope),
+        feature_gap=None if estimation.gap is None else estimation.gap(theta, slope),
         log_likelihood=sum(map(total_log_likelihood, plans, experts)) if observed else None,
         held_out_log_likelihood=None if held_out is None else _held_out(plans, experts, held_out),
         history=History.of(found.history),
         seconds=time.perf_counter() - started,
-        missing_mass=goal.missing_mass,
+        missing_mass=estimation.missing_mass,
         certificate=certificate,
         cross_validation=cross_validation,
     )
@@ -111,13 +111,13 @@ def gather(
     return fit
 
 
-def pose(
+def make_problem(
     objectives: Sequence[AbstractObjective],
     rewards: tuple[AbstractReward, ...],
     experts: tuple[Expert, ...],
     l2: float,
 ) -> tuple[Problem, Float[np.ndarray, " K"]]:
-    """The problem in scaled parameters, and where it starts: at the reward's own parameters, if it has values there."""
+    """The problem in scaled parameters, and its start: the reward's parameters, if values exist there."""
     weights = np.array([expert.weight for expert in experts])
     scale = np.max([reward.scales(expert.mdp) for reward, expert in zip(rewards, experts, strict=True)], axis=0)
     problem = Problem(

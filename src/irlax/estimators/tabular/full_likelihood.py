@@ -1,9 +1,9 @@
-r"""The likelihood of choices and of nature's moves together, in the parameters of the reward and of the dynamics.
+r"""The joint likelihood of choices and transitions, in the parameters of the reward (θ) and of the dynamics (ψ).
 
-$$\ell(\theta, \psi) = \sum_i \log \pi_{\theta,\psi}(a_i|s_i) + \log P_\psi(\text{what nature did beside } i)$$
+$$\ell(\theta, \psi) = \sum_i \log \pi_{\theta,\psi}(a_i|s_i) + \log P_\psi(\text{transition of row } i)$$
 
-The policy depends on ψ through the values, so choices, too, speak of ψ, and not knowing ψ makes θ less certain:
-errors of θ alone, at a given ψ, leave that out. Rust (1987) reports the outer product of these scores.
+The policy depends on ψ through the values, so choices are informative about ψ, and the uncertainty about ψ adds to that
+about θ: standard errors of θ at a given ψ leave that out. Rust (1987) reports the outer product of these scores.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from irlax.estimators.tabular.inference import (
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, WarmStart
 from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.problem import Flattening, Problem
-from irlax.estimators.tabular.regression import choice_facts, described, observations
+from irlax.estimators.tabular.regression import choice_facts, error_method, observations
 from irlax.estimators.tabular.solvers import Newton, minimise
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.mdp import MDP, AbstractDynamics, Nature
@@ -50,17 +50,17 @@ class FullLikelihood(eqx.Module):
     names: tuple[str, ...]
     #: The reward's parameters, then nature's.
     estimates: Float[np.ndarray, " D"]
-    #: Σ log π of the choices, and Σ log P of what nature did.
+    #: Σ log π of the choices, and Σ log P of the transitions.
     choices_log_likelihood: float
     nature_log_likelihood: float
-    #: Of minus the log likelihood.
+    #: Second derivatives of minus the log likelihood.
     hessian: Float[np.ndarray, "D D"]
-    #: One for each observed choice together with what nature did beside it, whatever its weight.
+    #: Derivatives of the log likelihood of each observed choice with its transition, not multiplied by its weight.
     scores: Float[np.ndarray, "n D"]
 
     @property
     def log_likelihood(self) -> float:
-        """Of choices and nature together."""
+        """The joint log likelihood of choices and transitions."""
         return self.choices_log_likelihood + self.nature_log_likelihood
 
     def covariance(
@@ -97,7 +97,7 @@ class FullLikelihood(eqx.Module):
             self.standard_errors(kind, cluster=cluster, weights=weights),
             level=level,
             title=f"{self.fit.method}: full likelihood",
-            how=f"{described(kind, cluster, weights)}, of the full likelihood",
+            how=f"{error_method(kind, cluster, weights)}, of the full likelihood",
             log_likelihood=self.log_likelihood,
             rank=rank(self.hessian),
             observations=observations(self.fit),
@@ -121,7 +121,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool) -> FullL
     with scope():
         _refuse_other_dynamics(expert.mdp, nature)
         likelihood = ObservedLikelihood.of(expert, fit.reward)
-        density = _move_density(nature, demos) if nature.log_density is None else nature.log_density
+        density = _transition_density(nature, demos) if nature.log_density is None else nature.log_density
         _refuse_bad_density(density, nature, demos)
         objective = Joint(
             Part(LogPolicy(likelihood.objective, fit.reward, nature.dynamics), likelihood.objective.weights),
@@ -129,10 +129,10 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool) -> FullL
         )
         both = np.concatenate([flat(fit.reward.parameters), nature.parameters])
         if maximise:
-            both = _maximised(objective, both, fit.reward.scales(expert.mdp))
+            both = _maximise(objective, both, fit.reward.scales(expert.mdp))
         at = jnp.asarray(both)
-        # One after the other: what is costly to compile, the choices, has the shape of the MDP, not of the panel.
-        choices, moves = _local(objective.choices, at), _local(objective.moves, at)
+        # Separately, because the part of the choices is costly to compile, and its shape does not depend on the panel.
+        choices, moves = _expand(objective.choices, at), _expand(objective.moves, at)
     slopes = likelihood.by_row(choices.slopes) + np.asarray(moves.slopes)
     curvature = -np.asarray(choices.curvature) - np.asarray(moves.curvature)
     episodes = float(demos.weights.sum())
@@ -148,7 +148,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool) -> FullL
 
 
 class Part(StaysOnDevice):
-    """(θ, ψ) as one vector ↦ the log likelihood of each of some observations, and how much each counts."""
+    """The log likelihood of each observation as a function of the vector (θ, ψ), and the weights of observations."""
 
     log_likelihood: Callable[[Any], Any]
     weights: Float[Array, "..."]
@@ -174,7 +174,7 @@ class LogPolicy(StaysOnDevice):
 
 
 class LogDensity(StaysOnDevice):
-    """(θ, ψ) ↦ log P of what nature did beside each observed choice."""
+    """(θ, ψ) ↦ log P of the transition of each observed choice."""
 
     density: Callable[[Any], Any]
     num_parameters: int = eqx.field(static=True)
@@ -195,27 +195,29 @@ class Joint(AbstractObjective):
         return -self.choices.total(parameters) - self.moves.total(parameters), None
 
 
-class MoveDensity(eqx.Module):
-    """ψ ↦ log P_ψ(s'|s,a) of each observed choice; 0 where the next state was not seen."""
+class TransitionDensity(eqx.Module):
+    """ψ ↦ log P_ψ(s'|s,a) of each observed choice; 0 where the next state was not observed."""
 
     dynamics: Any
     states: Int[Array, " n"]
     actions: Int[Array, " n"]
-    after: Int[Array, " n"]
-    seen: Any
+    next_states: Int[Array, " n"]
+    is_observed: Any
 
     def __call__(self, parameters: Float[Array, " J"]) -> Float[Array, " n"]:
-        probability = self.dynamics(parameters).probability(self.states, self.actions, self.after)
-        # The logarithm of a move that was not seen must not reach the derivative: 0 · inf is NaN.
-        return jnp.log(jnp.where(self.seen, probability, 1))
+        probability = self.dynamics(parameters).probability(self.states, self.actions, self.next_states)
+        # The logarithm of an unobserved transition must not enter the derivative: 0 · inf is NaN.
+        return jnp.log(jnp.where(self.is_observed, probability, 1))
 
 
-def _move_density(nature: Nature, demos: Demonstrations) -> MoveDensity:
-    rows, next_states = demos.moves()
-    after, seen = np.zeros(demos.num_steps, int), np.zeros(demos.num_steps, bool)
-    after[rows], seen[rows] = next_states, True
-    before, acted, next_ = (jnp.asarray(array, jnp.int32) for array in (demos.tabular_states, demos.actions, after))
-    return MoveDensity(nature.dynamics, before, acted, next_, jnp.asarray(seen))
+def _transition_density(nature: Nature, demos: Demonstrations) -> TransitionDensity:
+    rows, observed = demos.moves()
+    next_states, is_observed = np.zeros(demos.num_steps, int), np.zeros(demos.num_steps, bool)
+    next_states[rows], is_observed[rows] = observed, True
+    states, actions, after = (
+        jnp.asarray(array, jnp.int32) for array in (demos.tabular_states, demos.actions, next_states)
+    )
+    return TransitionDensity(nature.dynamics, states, actions, after, jnp.asarray(is_observed))
 
 
 def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:
@@ -226,15 +228,14 @@ def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:
             f"returned a {type(dynamics).__name__}."
         )
     probe = jnp.asarray(np.random.default_rng(0).normal(size=mdp.num_states))
-    ours = (mdp.num_states, mdp.num_actions)
-    if (dynamics.num_states, dynamics.num_actions) == ours:
+    if (dynamics.num_states, dynamics.num_actions) == (mdp.num_states, mdp.num_actions):
         exists = np.asarray(mdp.available).T
         off = np.abs(np.asarray(dynamics.backward(probe) - mdp.dynamics.backward(probe)))[exists].max()
         if off < 1e-8:
             return
     raise ValueError(
-        "The fit was not in the MDP of `nature.parameters`: its transitions differ. Estimate nature first, then fit in "
-        "the MDP of that estimate."
+        "The fit must be in the MDP with the dynamics of `nature.parameters`, but its transitions differ. Estimate the "
+        "dynamics first, then fit in the MDP with these."
     )
 
 
@@ -244,12 +245,12 @@ def _refuse_bad_density(density: Callable[[Any], Any], nature: Nature, demos: De
     impossible = ~np.isfinite(values)
     if impossible.any():
         raise ValueError(
-            f"`nature` makes what was seen impossible: the log density of {impossible.sum()} rows is not finite (the "
-            f"first at {demos.where(int(np.argmax(impossible)))})."
+            f"`nature` gives observed transitions probability 0: the log density of {impossible.sum()} rows is not "
+            f"finite (the first at {demos.where(int(np.argmax(impossible)))})."
         )
 
 
-def _maximised(
+def _maximise(
     objective: Joint, both: Float[np.ndarray, " D"], scales: Float[np.ndarray, " K"]
 ) -> Float[np.ndarray, " D"]:
     scale = np.concatenate([scales, np.ones(len(both) - len(scales))])
@@ -259,8 +260,8 @@ def _maximised(
     return found.at.x / scale
 
 
-class Local(NamedTuple):
-    """A total of log likelihoods, each one's slopes and the total's curvature, at one (θ, ψ)."""
+class Expansion(NamedTuple):
+    """The total log likelihood, the gradient of each observation, and the Hessian of the total, at one (θ, ψ)."""
 
     total: Float[Array, ""]
     slopes: Float[Array, "... D"]
@@ -268,5 +269,5 @@ class Local(NamedTuple):
 
 
 @eqx.filter_jit
-def _local(part: Part, both: Float[Array, " D"]) -> Local:
-    return Local(part.total(both), jax.jacfwd(part.log_likelihood)(both), jax.hessian(part.total)(both))
+def _expand(part: Part, both: Float[Array, " D"]) -> Expansion:
+    return Expansion(part.total(both), jax.jacfwd(part.log_likelihood)(both), jax.hessian(part.total)(both))

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from irlax.estimators.tabular.tabular_fit import TabularFit
 
 Cluster = Literal["episode"] | np.ndarray | None
-#: What the weights of episodes are: how often each was seen, or one over the chance of its being drawn.
+#: Whether the weights of episodes are frequencies, or inverse sampling probabilities.
 Weights = Literal["frequency", "sampling"]
-#: Newton steps of one bootstrap refit; from the estimate they converge quadratically.
+#: Newton steps of one bootstrap refit, which starts at the estimate and converges quadratically.
 BOOTSTRAP_STEPS = 15
-#: A refit has arrived where one more Newton step is this short, in standard errors; towards an optimum at infinity
-#: steps stay as long as one.
-ARRIVED = 1e-4
+#: A refit has converged if its last Newton step is shorter than this, in standard errors; towards an optimum at
+#: infinity all steps have a length of about one.
+CONVERGED_STEP = 1e-4
 
 
 def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, " K"]:
@@ -49,18 +49,18 @@ def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: We
 
 
 class Information(NamedTuple):
-    """What the data say of the parameters."""
+    """Curvature and scores of the likelihood at the estimate, from which standard errors are computed."""
 
-    #: Of minus the total log likelihood.
+    #: Second derivatives of minus the total log likelihood.
     hessian: Float[np.ndarray, "K K"]
-    #: One for each observed choice.
+    #: First derivatives of the log likelihood of each observed choice.
     scores: Float[np.ndarray, "n K"]
     #: The episode of each choice, over all MDPs, and the weight of each episode.
     episode: Int[np.ndarray, " n"]
     weights: Float[np.ndarray, " N"]
-    #: What a quadratic penalty added to each second derivative.
+    #: The second derivative of the quadratic penalty.
     penalty: float = 0.0
-    #: Whether these are not episodes, but the distinct choices of statistics.
+    #: Whether the rows are the distinct choices of statistics, so that episodes are not known.
     from_statistics: bool = False
 
     def covariance(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "K K"]:
@@ -68,14 +68,14 @@ class Information(NamedTuple):
         return covariance(kind, self.hessian, self.clustered(kind, cluster, weights), self.penalty)
 
     def clustered(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "clusters K"]:
-        r"""Scores summed within clusters, such that their outer products add up to B.
+        r"""Scores summed within clusters, whose outer products add up to the middle matrix B of the sandwich.
 
-        An episode of weight w counts as w episodes, each with its own score s: B = Σ w ssᵀ. If w comes from sampling
-        it is one episode with the score ws: B = Σ w² ssᵀ. Episodes of one label are summed with their weights first.
+        An episode of frequency w counts as w episodes with the score s: B = Σ w ssᵀ. With a sampling weight w it is one
+        episode with the score ws: B = Σ w² ssᵀ. Episodes with the same label are summed with their weights first.
         """
         checks.one_of("weights", weights, ("frequency", "sampling"))
         if kind == "hessian" and cluster is not None:
-            raise ValueError("The inverse Hessian knows no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
+            raise ValueError("The inverse Hessian has no clusters: use 'sandwich' (or 'opg') with `cluster=`.")
         if kind != "sandwich" and weights == "sampling":
             raise ValueError("Weights from sampling need kind='sandwich': the others take them to be frequencies.")
         if self.from_statistics and (cluster is not None or weights == "sampling"):
@@ -98,7 +98,7 @@ class Information(NamedTuple):
 
 
 def identified_errors(fit: "TabularFit") -> Float[np.ndarray, " K"]:
-    """Standard errors of the identified part of each parameter, by the inverse Hessian on what the data see."""
+    """Standard errors of the identified part of each parameter, by the inverse Hessian on the identified directions."""
     information = fit.information
     return identified_part_errors(information.hessian, information.penalty)
 
@@ -117,11 +117,9 @@ def all_demos(fit: "TabularFit") -> list[Demonstrations]:
 
 
 def refuse_unless_likelihood(fit: "TabularFit") -> None:
-    """Only converged fits of observed choices under the likelihood objective have standard errors."""
+    """Raise a ValueError unless the fit has standard errors: converged, to observed choices, by maximum likelihood."""
     if not fit.estimator.maximises_likelihood:
-        raise ValueError(
-            "Standard errors are those of maximum likelihood estimates: fit with MCEIRL(objective='likelihood')."
-        )
+        raise ValueError("Standard errors need a maximum likelihood estimate: fit with MCEIRL(objective='likelihood').")
     if fit.log_likelihood is None:
         raise ValueError("Standard errors need demonstrations; this fit was to a policy or an occupancy.")
     if not fit.converged:
@@ -159,16 +157,16 @@ def _curvature(likelihood: Likelihood, flattening: Flattening, theta: Float[Arra
 def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
     """Estimates from `num` resamples of the episodes, all refitted at once by Newton's method.
 
-    As many episodes are drawn as were seen, each as often as its weight says. A resample without a finite estimate is a
-    row of NaN; a parameter that the data do not identify is a column of them.
+    A resample has as many episodes as were observed, drawn with probabilities proportional to their weights. A resample
+    without a finite estimate is a row of NaN; a parameter that is not identified is a column of NaN.
     """
-    draws = refitted(fit, num=num, key=key)
+    draws = refit_resamples(fit, num=num, key=key)
     draws[:, hidden(fit.information.hessian)] = np.nan
     return draws
 
 
-def refitted(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
-    """As `bootstrap`, with what is not identified left where it was."""
+def refit_resamples(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
+    """As `bootstrap`, but along directions that are not identified the estimates stay at those of the fit."""
     refuse_unless_likelihood(fit)
     checks.count("num", num)
     if len(fit.experts) > 1:
@@ -180,30 +178,30 @@ def refitted(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndar
     with scope():
         likelihood = ObservedLikelihood.of(expert, reward)
         assert likelihood.places is not None
-        share = (_resampled(demos.weights, num, key) / demos.weights.sum())[:, demos.episode]
+        share = (_resample_counts(demos.weights, num, key) / demos.weights.sum())[:, demos.episode]
         grids = jnp.zeros((num, *likelihood.shape)).at[:, *likelihood.places].add(jnp.asarray(share))
-        # A penalty has a minimum in every direction; else there is none to look for in those that the data do not see.
+        # Without a penalty the likelihood is constant along unidentified directions, so these are left out.
         basis = seen_basis(information.hessian) if information.penalty == 0 else np.eye(len(information.hessian))
         start = jnp.asarray(flat(reward.parameters))
         flattening = Flattening.of(reward.parameters)
         refits = Refits(likelihood.objective, flattening, start, jnp.asarray(basis), jnp.asarray(fit.l2))
-        return np.array(_each(refits, grids))
+        return np.array(_refit_all(refits, grids))
 
 
-def _resampled(weights: Float[np.ndarray, " N"], num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num N"]:
-    """How often each episode is drawn: with a chance in proportion to its weight, as many in all as were seen."""
+def _resample_counts(weights: Float[np.ndarray, " N"], num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num N"]:
+    """How often each episode is in each resample, scaled so that a resample has the total weight of the data."""
     total = weights.sum()
-    drawn = np.random.default_rng(np.asarray(jr.key_data(key))).multinomial(max(1, round(total)), weights / total, num)
-    return drawn * (total / max(1, round(total)))
+    rng, size = np.random.default_rng(np.asarray(jr.key_data(key))), max(1, round(total))
+    return rng.multinomial(size, weights / total, num) * (total / size)
 
 
 class Refits(StaysOnDevice):
-    """Weights of choices ↦ the maximum of their likelihood, by Newton's method from a start that is near."""
+    """Weights of choices ↦ the maximum of their likelihood, by Newton's method from the estimate."""
 
     likelihood: Likelihood
     flattening: Flattening
     start: Float[Array, " K"]
-    #: Directions in which to look.
+    #: The directions in which the likelihood is maximised.
     basis: Float[Array, "K r"]
     penalty: Float[Array, ""]
 
@@ -214,17 +212,17 @@ class Refits(StaysOnDevice):
             return -(grid * log_policy).sum() + 0.5 * self.penalty * (theta @ theta)
 
         def step(z, _):
-            ahead = jnp.linalg.solve(jax.hessian(loss)(z), jax.grad(loss)(z))
-            return z - ahead, jnp.abs(ahead).max()
+            newton_step = jnp.linalg.solve(jax.hessian(loss)(z), jax.grad(loss)(z))
+            return z - newton_step, jnp.abs(newton_step).max()
 
         z, lengths = jax.lax.scan(step, jnp.zeros(self.basis.shape[1]), length=BOOTSTRAP_STEPS)
         curvature = jnp.linalg.eigvalsh(jax.hessian(loss)(z))
-        exists = (lengths[-1] <= ARRIVED) & (curvature[0] > 1e-9 * curvature[-1])
+        exists = (lengths[-1] <= CONVERGED_STEP) & (curvature[0] > 1e-9 * curvature[-1])
         return jnp.where(exists, self.start + self.basis @ z, jnp.nan)
 
 
 @eqx.filter_jit
-def _each(refits: Refits, grids: Float[Array, "num T M"]) -> Float[Array, "num K"]:
+def _refit_all(refits: Refits, grids: Float[Array, "num T M"]) -> Float[Array, "num K"]:
     return jax.lax.map(refits, grids, batch_size=64)
 
 
@@ -237,12 +235,10 @@ def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
         if fit.status is Status.STEPS_TAKEN:
             raise ValueError(f"The test is of maximum likelihood estimates, but a fit {fit.status.value}.")
     if not _same_choices(all_demos(smaller), all_demos(larger)):
-        raise ValueError("The two fits are to different demonstrations.")
+        raise ValueError("Both fits must be to the same demonstrations, but theirs differ.")
     restrictions = rank(larger.information.hessian) - rank(smaller.information.hessian)
     if restrictions < 1:
-        raise ValueError(
-            "The larger reward has no identified direction more than the smaller one: nothing is restricted."
-        )
+        raise ValueError("The larger reward must have more identified directions than the smaller one, but it has not.")
     assert smaller.log_likelihood is not None and larger.log_likelihood is not None
     return likelihood_ratio_test(smaller.log_likelihood, larger.log_likelihood, restrictions)
 

@@ -10,7 +10,7 @@ from irlax.typing import Float
 
 
 def total_log_likelihood(model: Plan | Float[np.ndarray, "*T R A"], expert: Expert) -> float:
-    """Σ w log π over observed choices, undiscounted; −inf if the model never makes one of them."""
+    """Σ w log π over observed choices, undiscounted; −inf if the model gives one of them probability 0."""
     if isinstance(model, Plan) and expert.statistics is not None:
         observed = expert.choices(discounted=False)
         with scope():
@@ -30,5 +30,5 @@ def total_log_likelihood(model: Plan | Float[np.ndarray, "*T R A"], expert: Expe
 
 
 def _weighted_sum(weights: Float[np.ndarray, "*n"], choices: Float[np.ndarray, "*n"]) -> float:
-    """Σ w x; a choice of weight 0 may be −inf, though 0 · −inf is NaN."""
+    """Σ w x, where a choice of weight 0 counts 0 even if it is −inf."""
     return float((weights * np.where(weights > 0, choices, 0.0)).sum())

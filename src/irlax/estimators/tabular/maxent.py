@@ -1,4 +1,4 @@
-"""Maximum Entropy inverse reinforcement learning: the non-causal ancestor, risk-seeking where the world is random."""
+"""Maximum Entropy inverse reinforcement learning: the non-causal model, risk-seeking under stochastic dynamics."""
 
 import time
 from collections.abc import Sequence
@@ -12,11 +12,12 @@ from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
-from irlax.estimators.tabular.fit_by_minimising import Goal, fit_by_minimising
+from irlax.estimators.tabular.fit_by_minimising import Estimation, fit_by_minimising
 from irlax.estimators.tabular.objectives import PathMatching
 from irlax.estimators.tabular.pairing import pair_up
+from irlax.estimators.tabular.plan_of_reward import plan_of
 from irlax.estimators.tabular.solvers import AbstractSolver, SolverName, check_solver, choose_solver
-from irlax.estimators.tabular.tabular_fit import TabularFit, plan_of
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.iteration import Callback, Watch
 from irlax.mdp import MDP
 from irlax.planning import Plan
@@ -30,9 +31,9 @@ from irlax.run_folder import RunLike, as_run_folder
 class MaxEntIRL(AbstractTabularIRL):
     r"""Infer a reward under which the demonstrated *paths* are likely. Primer, section 3.3; Ziebart et al. (2008).
 
-    A path has probability ∝ Π P(s'|s,a) · exp(return), given its start: the model credits the agent with
-    the luck of the draw. With deterministic dynamics this is `MCEIRL`; with random ones it is biased, and
-    is here to be compared with. A reward over (s, a, s') is matched on the transitions that were observed.
+    A path has probability ∝ Π P(s'|s,a) · exp(return), given its start, as if the agent could influence the
+    outcomes of random transitions. With deterministic dynamics this is `MCEIRL`; with stochastic ones it is biased, and
+    serves for comparison. A reward over (s, a, s') is matched on the observed transitions.
 
     The arguments are those of `MCEIRL`, without the choice of objective.
     """
@@ -67,24 +68,24 @@ class MaxEntIRL(AbstractTabularIRL):
         callback: Callback | None = None,
         run: RunLike = None,
     ) -> TabularFit:
-        """Learn `reward`; see `MCEIRL.fit`. `feature_gap` is what the model *believes* it lacks."""
+        """Learn `reward`; see `MCEIRL.fit`. `feature_gap` is relative to the believed occupancy of the path model."""
         started = time.perf_counter()
         with scope():
             rewards, experts = pair_up(mdp, reward, demos, occupancy, self.start)
-            goal = Goal(
+            estimation = Estimation(
                 [_objective(*pair) for pair in zip(rewards, experts, strict=True)],
                 rewards,
                 experts,
                 l2=self.l2,
                 tol=self.tol,
                 convex=all(reward.is_linear for reward in rewards),
-                plan=_path,
+                plan=_path_plan,
                 gap=lambda theta, slope: -slope,
                 missing_mass=max(expert.visits(warn=True)[1] for expert in experts),
             )
             solver = choose_solver(self.solver, rewards, [expert.mdp for expert in experts])
             watch = Watch(self.progress, callback, as_run_folder(run))
-            return fit_by_minimising(self, goal, solver, watch, held_out=held_out, started=started)
+            return fit_by_minimising(self, estimation, solver, watch, held_out=held_out, started=started)
 
 
 def _objective(reward: AbstractReward, expert: Expert) -> PathMatching:
@@ -98,24 +99,24 @@ def _objective(reward: AbstractReward, expert: Expert) -> PathMatching:
 
 
 def _observed_transitions(expert: Expert, visits: Any) -> Any:
-    """Discounted visits to each transition, aligned: the data's own where there are data, else the dynamics'."""
+    """Discounted visits to each transition, aligned: as observed, or for a policy as the dynamics say."""
     dynamics = expert.mdp.dynamics
     if expert.given_occupancy is not None:
         return dynamics.for_all_next(visits) * dynamics.transitions().probs
     states, actions, after, weight = expert.transitions()
     table = jnp.zeros((expert.mdp.num_states, expert.mdp.num_actions, expert.mdp.num_states))
-    seen = expert.mdp.align(table.at[states, actions, after].add(weight))
-    # A successor that is listed twice has its share of what was seen in either place; padding has none.
-    probs, of_both = dynamics.transitions().probs, dynamics.align(jnp.asarray(dynamics.to_dense()))
-    seen = jnp.where(probs > 0, seen * probs / jnp.where(of_both > 0, of_both, 1), 0)
+    observed = expert.mdp.align(table.at[states, actions, after].add(weight))
+    # The visits of a successor that is listed twice are divided in proportion to its probabilities; padding has none.
+    probs, total = dynamics.transitions().probs, dynamics.align(jnp.asarray(dynamics.to_dense()))
+    observed = jnp.where(probs > 0, observed * probs / jnp.where(total > 0, total, 1), 0)
     # After a terminated episode, and in the unobserved tail of a truncated one, transitions follow the dynamics.
     rest = visits - _by_action(expert, states, actions, weight)
-    return seen + dynamics.for_all_next(rest) * probs
+    return observed + dynamics.for_all_next(rest) * probs
 
 
 def _by_action(expert: Expert, states: np.ndarray, actions: np.ndarray, weight: np.ndarray) -> Any:
     return jnp.zeros((expert.mdp.num_actions, expert.mdp.num_states)).at[actions, states].add(weight)
 
 
-def _path(mdp: MDP, reward: AbstractReward) -> Plan:
+def _path_plan(mdp: MDP, reward: AbstractReward) -> Plan:
     return plan_of("path", mdp, reward)

@@ -15,7 +15,7 @@ from irlax.estimators.tabular.batch import minimise_many
 from irlax.estimators.tabular.components import CrossValidation
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert, Start
-from irlax.estimators.tabular.fit_by_minimising import Goal, fit_by_minimising, gather
+from irlax.estimators.tabular.fit_by_minimising import Estimation, fit_by_minimising, make_fit
 from irlax.estimators.tabular.objectives import AbstractObjective, FeatureMatching
 from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.pairing import pair_up, pair_up_each
@@ -43,10 +43,10 @@ class MCEIRL(AbstractTabularIRL):
     `objective` names what is optimised, per episode:
 
     * "feature-matching": the dual $\mathbb{E}V_0 - \theta^\top f_D$, whose optimum matches the discounted
-      feature expectations of the demonstrator. Convex for linear rewards. Wants whole episodes.
+      feature expectations of the demonstrator. Convex for linear rewards. Needs whole episodes.
     * "discounted-likelihood": $\sum_t \gamma^t \log\pi_t(a_t|s_t)$, the Primer's definition.
-    * "likelihood": every observed choice counts once, though the agent plans with γ; what statisticians and
-      economists report. The likelihoods are not concave under stochastic dynamics, but take truncated
+    * "likelihood": every observed choice counts once, though the agent plans with γ; the usual likelihood in
+      statistics and economics. The likelihoods are not concave under stochastic dynamics, but accept truncated
       episodes and gaps.
 
     `l2` adds ½·l2·‖θ‖²; "cv" chooses it by cross-validation over episodes. `tol` bounds the largest entry
@@ -54,7 +54,7 @@ class MCEIRL(AbstractTabularIRL):
     of their classes with its own settings; "auto" takes Newton for few parameters, L-BFGS for many and Adam
     for networks. `start` says where the model starts: where the demonstrations do, when there are any
     ("auto", "demos"), or as the MDP does ("mdp"). `low_memory` keeps √T·S values of a finite horizon instead of T·S
-    (feature matching only), for about half as much time again.
+    (feature matching only), and takes about 1.5 times as long.
     """
 
     objective: ObjectiveName = "feature-matching"
@@ -73,7 +73,9 @@ class MCEIRL(AbstractTabularIRL):
         checks.one_of("start", self.start, ("auto", "demos", "mdp"))
         check_solver(self.solver)
         if self.low_memory and self.objective != "feature-matching":
-            raise ValueError("`low_memory` is for objective='feature-matching'.")
+            raise ValueError(
+                f"`low_memory` needs objective='feature-matching', but it is {self.objective!r}. Leave it out."
+            )
 
     @property
     def maximises_likelihood(self) -> bool:
@@ -99,26 +101,26 @@ class MCEIRL(AbstractTabularIRL):
         occupancy (`occupancy=`; for feature matching its sum over time will do). With lists of MDPs and demonstrators
         one reward is learned from all of them, each in proportion to its episodes. `held_out` demonstrations are
         scored, never learned from. `callback` receives every iterate, and may return True to stop. `run` is a folder
-        (`RunFolder`) in which every iterate is recorded, and from which a killed fit goes on.
+        (`RunFolder`) in which every iterate is recorded, and from which a killed fit can be resumed.
         """
         started = time.perf_counter()
         with scope():
             rewards, experts = pair_up(mdp, reward, demos, occupancy, self.start)
-        chosen = None
+        cross_validation = None
         if self.l2 == "cv":
-            from irlax.estimators.tabular.cross_validation import chosen_l2
+            from irlax.estimators.tabular.cross_validation import choose_l2
 
-            chosen = chosen_l2(self, rewards, experts)
+            cross_validation = choose_l2(self, rewards, experts)
         with scope():
             solver = choose_solver(self.solver, rewards, [expert.mdp for expert in experts])
             return fit_by_minimising(
                 self,
-                self._goal(rewards, experts, chosen),
+                self._estimation(rewards, experts, cross_validation),
                 solver,
                 Watch(self.progress, callback, as_run_folder(run)),
                 held_out=held_out,
                 started=started,
-                cross_validation=chosen,
+                cross_validation=cross_validation,
             )
 
     def fit_many(
@@ -129,12 +131,12 @@ class MCEIRL(AbstractTabularIRL):
         *,
         occupancy: Sequence[Any] | None = None,
     ) -> list[TabularFit]:
-        """Fit many problems at once, as one `vmap` of L-BFGS: a reward for each demonstrator.
+        """One fit for each demonstrator, by one `vmap` of L-BFGS.
 
         Each of `demos` (or of `occupancy`) is a demonstrator as `fit` takes it. `mdp` and `reward` are one for all, or
         lists; where they are lists, the MDPs must have the same number of states and actions, the same horizon and
-        the same way of storing transitions, and the rewards the same parameters. Seeds, resamples, regions and
-        individuals are fitted this way in about the time of the slowest, where the processor has room for it.
+        the same way of storing transitions, and the rewards the same parameters. On a processor that is not yet busy
+        this takes about as long as the slowest fit alone: use it for seeds, resamples, regions or individuals.
         """
         if self.solver not in ("auto", "lbfgs") and not isinstance(self.solver, LBFGS):
             raise ValueError("`fit_many` runs L-BFGS: leave `solver` at 'auto', or pass 'lbfgs' or LBFGS(...).")
@@ -143,31 +145,36 @@ class MCEIRL(AbstractTabularIRL):
         solver = self.solver if isinstance(self.solver, LBFGS) else LBFGS()
         started = time.perf_counter()
         with scope():
-            goals = [self._goal(*pairs) for pairs in pair_up_each(mdp, reward, demos, occupancy, self.start)]
-            problems = [goal.posed() for goal in goals]
+            estimations = [
+                self._estimation(*pairs) for pairs in pair_up_each(mdp, reward, demos, occupancy, self.start)
+            ]
+            problems = [estimation.to_problem() for estimation in estimations]
             found = minimise_many(solver, problems, self.tol)
             return [
-                gather(self, goal, problem, solution, started=started)
-                for goal, (problem, _), solution in zip(goals, problems, found, strict=True)
+                make_fit(self, estimation, problem, solution, started=started)
+                for estimation, (problem, _), solution in zip(estimations, problems, found, strict=True)
             ]
 
-    def _goal(
-        self, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...], chosen: CrossValidation | None = None
-    ) -> Goal:
+    def _estimation(
+        self,
+        rewards: tuple[AbstractReward, ...],
+        experts: tuple[Expert, ...],
+        cross_validation: CrossValidation | None = None,
+    ) -> Estimation:
         objectives, missing = self.objectives(rewards, experts)
         matching = self.objective == "feature-matching"
 
         def gap(theta: Any, slope: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
             return -slope if matching else feature_gap(theta, rewards, experts)
 
-        return Goal(
+        return Estimation(
             objectives,
             rewards,
             experts,
-            l2=float(self.l2) if chosen is None else chosen.l2,
+            l2=float(self.l2) if cross_validation is None else cross_validation.l2,
             tol=self.tol,
             convex=matching and all(reward.is_linear for reward in rewards),
-            plan=functools.partial(planned, low_memory=self.low_memory),
+            plan=functools.partial(soft_plan_of, low_memory=self.low_memory),
             gap=gap if knows_features(rewards, experts) else None,
             missing_mass=missing,
         )
@@ -175,14 +182,14 @@ class MCEIRL(AbstractTabularIRL):
     def objectives(
         self, rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]
     ) -> tuple[list[AbstractObjective], float]:
-        """What is minimised in each MDP, and the largest share of mass that is unobserved in any."""
+        """The objective of each MDP, and the largest share of discounted mass that is unobserved in any."""
         objectives: list[AbstractObjective] = []
         missing = 0.0
         for reward, expert in zip(rewards, experts, strict=True):
             if self.objective == "feature-matching":
                 expert.refuse_choices_after_the_end(reward)
-                visits, unseen = expert.visits(warn=True)
-                missing = max(missing, unseen)
+                visits, unobserved = expert.visits(warn=True)
+                missing = max(missing, unobserved)
                 objectives.append(
                     FeatureMatching(expert.mdp, reward.fold(expert.mdp), jnp.asarray(visits), self.low_memory)
                 )
@@ -192,7 +199,7 @@ class MCEIRL(AbstractTabularIRL):
         return objectives, missing
 
 
-def planned(mdp: MDP, reward: AbstractReward, *, low_memory: bool = False) -> Plan:
+def soft_plan_of(mdp: MDP, reward: AbstractReward, *, low_memory: bool = False) -> Plan:
     """The soft plan of a reward at its parameters."""
     return soft_plan(mdp, reward.table(mdp), low_memory=low_memory)
 
@@ -210,6 +217,6 @@ def feature_gap(
     for reward, expert in zip(rewards, experts, strict=True):
         table, pull_back = jax.vjp(reward.fold(expert.mdp), theta)
         plan = soft_plan(expert.mdp, table.T)
-        lacking = expert.visits(warn=False)[0] - visits_of(expert.mdp, plan)
-        total = total + expert.weight / weight * flat(pull_back(lacking)[0])
+        difference = expert.visits(warn=False)[0] - visits_of(expert.mdp, plan)
+        total = total + expert.weight / weight * flat(pull_back(difference)[0])
     return np.asarray(total)

@@ -1,8 +1,8 @@
-"""Unobserved types: a finite mixture of rewards, by expectation and maximisation, finished by Newton's method."""
+"""Unobserved types: a finite mixture of rewards, fitted by expectation and maximisation and Newton's method."""
 
 import dataclasses
 import time
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,17 +15,17 @@ from irlax.demos import Demonstrations
 from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.cross_validation import CANDIDATES, FOLDS
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
+from irlax.estimators.tabular.expectation_maximisation import EM
 from irlax.estimators.tabular.expert import Start
-from irlax.estimators.tabular.fit_by_minimising import on_host, pose
-from irlax.estimators.tabular.mce import planned
+from irlax.estimators.tabular.fit_by_minimising import make_problem, on_host
+from irlax.estimators.tabular.mce import soft_plan_of
+from irlax.estimators.tabular.mixture_assessment import SADDLE, Assessment, assess_mixture
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.estimators.tabular.mixture_model import Mixture, evidence, individuals_of, joint_at, mixture_of, weights_of
-from irlax.estimators.tabular.mixture_verdict import SADDLE, Verdict, verdict
 from irlax.estimators.tabular.pairing import pair_up
 from irlax.estimators.tabular.problem import Evaluation, Problem, largest
 from irlax.estimators.tabular.solvers import Newton, minimise
-from irlax.estimators.tabular.solvers.solver import minimisation_iterate
-from irlax.iteration import AbstractIteration, Callback, History, Iterate, Session, Watch
+from irlax.iteration import Callback, History, Iterate, Session, Watch
 from irlax.mdp import MDP
 from irlax.precision import scope
 from irlax.registry import stored
@@ -33,14 +33,10 @@ from irlax.rewards import AbstractReward
 from irlax.status import Status, warn_unless_success
 from irlax.typing import Float, PRNGKeyArray
 
-#: EM steps from each random start, before the best of them goes on (Biernacki, Celeux and Govaert 2003).
+#: EM steps from each random start; only the best of these runs is continued (Biernacki, Celeux and Govaert 2003).
 SHORT_RUN = 15
-#: Newton steps of each weighted fit: the likelihood must rise, it need not be at its top (Dempster et al. 1977).
-M_STEPS = 3
-#: Once a step gains less than this of log likelihood an individual, EM has done its part.
-EM_GAIN = 1e-4
-#: Newton's method starts with at least about so much of an individual in each type.
-VISIBLE = 1e-3
+#: Newton's method starts with at least about this many individuals in each type.
+MIN_INDIVIDUALS = 1e-3
 
 
 @stored("mixture-irl")
@@ -56,15 +52,15 @@ class MixtureIRL(AbstractTabularIRL):
 
     EM (Dempster, Laird and Rubin 1977) alternates between the posterior of each individual's type and weighted fits
     of each type, warm-started from the last; it never lowers the likelihood. There is more than one local maximum:
-    `num_starts` short runs begin at parameters drawn around the one-type estimate, as widely as the estimates of
-    single individuals would scatter, and the best of them goes on. Near the top, where EM crawls, Newton's method on
-    ℓ itself takes over until no entry of its gradient (an individual's mean) exceeds `tol`. `max_steps` bounds the
-    steps of both together.
+    `num_starts` short runs start at parameters drawn around the one-type estimate, with the spread that estimates of
+    single individuals would have, and the best of them is continued. Near the maximum, where EM is slow, Newton's
+    method on ℓ itself takes over until no entry of its gradient (an individual's mean) exceeds `tol`. `max_steps`
+    bounds the steps of both together.
 
-    Types are in order of their shares, the most frequent first: the likelihood does not know them by name. `l2` adds
-    ½·l2·‖θ_g‖² for each type; it helps where a type is so consistent that its parameters have no finite maximum. "cv"
-    chooses it by cross-validation over individuals. A type that adds nothing to the likelihood, since nobody is of it
-    or another acts as it does, leaves the maximum without a finite place: the status is UNBOUNDED.
+    Types are in order of their shares, the most frequent first: the likelihood is the same in any order. `l2` adds
+    ½·l2·‖θ_g‖² for each type; it helps if a type is so consistent that its parameters have no finite maximum. "cv"
+    chooses it by cross-validation over individuals. If a type adds nothing to the likelihood, because no individual is
+    of it or another type acts alike, there is no unique finite maximum, and the status is UNBOUNDED.
     """
 
     num_types: int = 2
@@ -104,9 +100,9 @@ class MixtureIRL(AbstractTabularIRL):
     ) -> MixtureFit:
         """Learn a reward for each type, and the shares of types, from demonstrations.
 
-        `individual` labels the individual of each episode, if some have several: their episodes are of one type. A
-        weight counts an individual as often, so it is the same for all of its episodes; of an individual of weight 0
-        nothing is learned, but its posterior is reported. `key` draws the starts. `held_out` episodes, an individual
+        `individual` labels the individual of each episode, if some have several: their episodes are of one type. An
+        individual counts as often as its weight says, which is the same for all of its episodes; one of weight 0 has no
+        effect on the fit, but its posterior is reported. `key` draws the starts. `held_out` episodes, an individual
         each, are scored and never learned from; for individuals with several see `MixtureFit.score`. `callback`
         receives every iterate from each start on, and may return True to stop.
         """
@@ -123,19 +119,19 @@ class MixtureIRL(AbstractTabularIRL):
                     f"{np.count_nonzero(weights)}."
                 )
             mixture = mixture_of(bound, expert, person, num_types=self.num_types)
-            one, first = pose([mixture.likelihood], (bound,), (expert,), 0.0)
-            chosen = self._cross_validated(mixture, one, first, key) if self.l2 == "cv" else None
-            mixture, one = _penalised(mixture, one, float(self.l2) if chosen is None else chosen.l2)
-            problem = mixture.posed(one)
+            single, first = make_problem([mixture.likelihood], (bound,), (expert,), 0.0)
+            chosen = self._cross_validate(mixture, single, first, key) if self.l2 == "cv" else None
+            mixture, single = _penalised(mixture, single, float(self.l2) if chosen is None else chosen.l2)
+            problem = mixture.to_problem(single)
             with Session(type(self).__name__, total=self.max_steps, watch=Watch(self.progress, callback)) as session:
-                end, history = self._search(mixture, one, first, key, session, individuals=float(weights.sum()))
+                end, history = self._search(mixture, single, first, key, session, individuals=float(weights.sum()))
             theta, _ = problem.flattening.unflatten(jnp.asarray(end.at.x) / problem.scale)
             joint, scores, hessian = evidence(mixture, problem, end.at)
-            rewards = tuple(bound.with_parameters(on_host(one.flattening.unflatten(row))) for row in theta)
+            rewards = tuple(bound.with_parameters(on_host(single.flattening.unflatten(row))) for row in theta)
             fit = MixtureFit(
                 estimator=self,
                 rewards=rewards,
-                plans=tuple(planned(expert.mdp, learned) for learned in rewards),
+                plans=tuple(soft_plan_of(expert.mdp, learned) for learned in rewards),
                 shares=mixture.shares(end.at.x),
                 posterior=softmax(joint, axis=1),
                 individuals=names,
@@ -162,53 +158,56 @@ class MixtureIRL(AbstractTabularIRL):
     def _search(
         self,
         mixture: Mixture,
-        one: Problem,
+        single: Problem,
         x: Float[np.ndarray, " K"],
         key: PRNGKeyArray,
         session: Session,
         *,
         individuals: float,
-    ) -> tuple[Verdict, list[Iterate]]:
-        """The best of several short runs of EM, taken to the top, with the way to it; all of them, if it has no top."""
-        x = minimise(Newton(), one, x, self.tol).at.x
+    ) -> tuple[Assessment, list[Iterate]]:
+        """The best of several short runs of EM, continued to the maximum, with its history.
+
+        If the best run has no finite maximum, the others are continued as well.
+        """
+        x = minimise(Newton(), single, x, self.tol).at.x
         runs = []
-        for draw in _scattered(one, x, np.asarray(jr.normal(key, (self.num_starts, self.num_types, len(x))))):
+        for draw in _random_starts(single, x, np.asarray(jr.normal(key, (self.num_starts, self.num_types, len(x))))):
             run = np.concatenate([draw.ravel(), np.zeros(self.num_types - 1)])
             session.history = []
-            state, _ = session.run(EM(mixture, one, run, self.tol), limit=min(SHORT_RUN, self.max_steps) - 1)
+            state, _ = session.run(EM(mixture, single, run, self.tol), limit=min(SHORT_RUN, self.max_steps) - 1)
             runs.append((state.at, session.history))
         runs.sort(key=lambda run: run[0].loss)
         ends = []
         for at, history in runs:
             session.history = history
-            ends.append((self._top(mixture, one, at.x, session, individuals), session.history))
+            ends.append((self._maximise(mixture, single, at.x, session, individuals), session.history))
             if ends[0][0].status not in (Status.UNBOUNDED, Status.STALLED):
                 break
         return min(ends, key=lambda end: end[0].at.loss)
 
-    def _top(
-        self, mixture: Mixture, one: Problem, x: Float[np.ndarray, " P"], session: Session, individuals: float
-    ) -> Verdict:
-        """From x to the top, by EM and then by Newton's method, and what there is to be said of it."""
-        problem = mixture.posed(one)
-        # What starts where another has stopped records that point again.
+    def _maximise(
+        self, mixture: Mixture, single: Problem, x: Float[np.ndarray, " P"], session: Session, individuals: float
+    ) -> Assessment:
+        """The assessed maximum near x, by EM and then by Newton's method."""
+        problem = mixture.to_problem(single)
+        # The last iterate is removed, because the next run records its start, which is the same point.
         del session.history[-1:]
-        state, _ = session.run(EM(mixture, one, x, self.tol), limit=self.max_steps - 1)
+        state, _ = session.run(EM(mixture, single, x, self.tol), limit=self.max_steps - 1)
         x = mixture.by_share(state.at.x)
-        # Of a share that is next to nothing the gradient is, too: from one that can be seen it falls or grows.
+        # The gradient of a tiny share is tiny, too, so that the search would stop there; a larger share falls or grows.
         odds = slice(len(x) - self.num_types + 1, None)
-        x[odds] = np.maximum(x[odds], np.log(VISIBLE / individuals))
+        x[odds] = np.maximum(x[odds], np.log(MIN_INDIVIDUALS / individuals))
         del session.history[-1:]
         solver = Newton(max_steps=self.max_steps)
         found = minimise(solver, problem, x, self.tol, session)
-        below = _off_saddle(problem, found.at) if found.status.success else None
-        if below is not None:
-            found = minimise(solver, problem, below, self.tol, session)
+        lower = _lower_than_saddle(problem, found.at) if found.status.success else None
+        if lower is not None:
+            found = minimise(solver, problem, lower, self.tol, session)
         found = found._replace(at=problem.evaluate(mixture.by_share(found.at.x)))
-        return verdict(mixture, problem, found, session, tol=self.tol, individuals=individuals)
+        return assess_mixture(mixture, problem, found, session, tol=self.tol, individuals=individuals)
 
-    def _cross_validated(
-        self, mixture: Mixture, one: Problem, first: Float[np.ndarray, " K"], key: PRNGKeyArray
+    def _cross_validate(
+        self, mixture: Mixture, single: Problem, first: Float[np.ndarray, " K"], key: PRNGKeyArray
     ) -> CrossValidation:
         """The l2 with the best held-out log likelihood over five folds of individuals."""
         weights = np.asarray(mixture.weights)
@@ -219,98 +218,48 @@ class MixtureIRL(AbstractTabularIRL):
         fold[counted] = np.random.default_rng(0).permutation(len(counted)) % FOLDS
         scores = np.zeros(len(CANDIDATES))
         for k in range(FOLDS):
-            training, x = mixture.weighing(weights * (fold != k)), None
-            # From the weakest penalty to the strongest, each from where the last ended: strong ones make types alike.
+            training, x = mixture.with_weights(weights * (fold != k)), None
+            # From the weakest penalty to the strongest, each fit starts where the last ended: strong ones make types
+            # alike.
             for index, l2 in enumerate(CANDIDATES):
-                penalised, single = _penalised(training, one, l2)
+                penalised, one = _penalised(training, single, l2)
                 if x is None:
-                    end, _ = self._search(penalised, single, first, key, Session(""), individuals=len(counted))
+                    end, _ = self._search(penalised, one, first, key, Session(""), individuals=len(counted))
                 else:
-                    end = self._top(penalised, single, x, Session(""), len(counted))
+                    end = self._maximise(penalised, one, x, Session(""), len(counted))
                 x = end.at.x
-                joint = np.asarray(joint_at(mixture, penalised.posed(single), jnp.asarray(x)))
+                joint = np.asarray(joint_at(mixture, penalised.to_problem(one), jnp.asarray(x)))
                 scores[index] += (weights * (fold == k)) @ np.logaddexp.reduce(joint, axis=1)
         best = int(np.argmax(scores))
         each = scores[best] / np.asarray(mixture.likelihood.weights).sum()
         return CrossValidation(CANDIDATES[best], float(each))
 
 
-def _penalised(mixture: Mixture, one: Problem, l2: float) -> tuple[Mixture, Problem]:
-    """The mixture, and the problem of one type with its weights, with a penalty."""
+def _penalised(mixture: Mixture, single: Problem, l2: float) -> tuple[Mixture, Problem]:
+    """The mixture, and the problem of a single type, with a penalty."""
     mixture = eqx.tree_at(lambda mixture: mixture.l2, mixture, jnp.asarray(l2))
-    return mixture, eqx.tree_at(lambda one: (one.objectives[0], one.l2), one, (mixture.likelihood, jnp.asarray(l2)))
+    new = (mixture.likelihood, jnp.asarray(l2))
+    return mixture, eqx.tree_at(lambda problem: (problem.objectives[0], problem.l2), single, new)
 
 
-def _off_saddle(problem: Problem, at: Evaluation) -> Evaluation | None:
-    """A lower point beside a saddle point; None beside a minimum.
+def _lower_than_saddle(problem: Problem, at: Evaluation) -> Evaluation | None:
+    """A point near a saddle point with a lower loss; None at a minimum.
 
-    Where types are exactly alike the gradient is zero, though to let them differ may be better.
+    Where two types are equal the gradient is zero, though the loss may be lower where they differ.
     """
     sizes, axes = np.linalg.eigh(problem.hessian(at))
     if sizes.min(initial=0.0) >= -SADDLE * np.abs(sizes).max(initial=0.0):
         return None
-    beside = [problem.evaluate(at.x + length * axes[:, 0]) for length in (0.3, -0.3, 0.03, -0.03)]
-    lowest = min(beside, key=lambda point: point.loss if np.isfinite(point.loss) else np.inf)
+    nearby = [problem.evaluate(at.x + length * axes[:, 0]) for length in (0.3, -0.3, 0.03, -0.03)]
+    lowest = min(nearby, key=lambda point: point.loss if np.isfinite(point.loss) else np.inf)
     return lowest if lowest.loss < at.loss else None
 
 
-class EMState(NamedTuple):
-    """Where expectation and maximisation is, and what the last step gained of log likelihood an individual."""
-
-    at: Evaluation
-    gain: float
-
-
-class EM(AbstractIteration[EMState]):
-    """Expectation and maximisation, until a step gains little."""
-
-    mixture: Mixture
-    one: Problem
-    start: Float[np.ndarray, " P"]
-    tol: float
-
-    def init(self) -> EMState:
-        return EMState(self.mixture.posed(self.one).evaluate(self.start), np.inf)
-
-    def step(self, state: EMState) -> EMState:
-        x = _em_step(self.mixture, self.one, state.at.x, self.tol)
-        at = self.mixture.posed(self.one).evaluate(x)
-        return EMState(at, state.at.loss - at.loss)
-
-    def status(self, state: EMState) -> Status | None:
-        # Newton's method goes on from here; this is the end of its own part.
-        return Status.STEPS_TAKEN if state.gain < EM_GAIN else None
-
-    def iterates(self, state: EMState) -> list[Iterate]:
-        return [minimisation_iterate(self.mixture.posed(self.one), state.at)]
-
-
-def _scattered(
-    one: Problem, x: Float[np.ndarray, " K"], normal: Float[np.ndarray, "starts G K"]
+def _random_starts(
+    single: Problem, x: Float[np.ndarray, " K"], normal: Float[np.ndarray, "starts G K"]
 ) -> Float[np.ndarray, "starts G K"]:
     """Parameters around the one-type estimate, with the covariance that one individual's own estimate would have."""
-    sizes, axes = np.linalg.eigh(one.hessian(one.evaluate(x)))
-    seen = sizes > 1e-8 * np.abs(sizes).max()
-    spread = np.where(seen, 1 / np.sqrt(np.where(seen, sizes, 1.0)), 0.0)
+    sizes, axes = np.linalg.eigh(single.hessian(single.evaluate(x)))
+    identified = sizes > 1e-8 * np.abs(sizes).max()
+    spread = np.where(identified, 1 / np.sqrt(np.where(identified, sizes, 1.0)), 0.0)
     return x + (normal * spread) @ axes.T
-
-
-def _em_step(mixture: Mixture, one: Problem, x: Float[np.ndarray, " P"], tol: float) -> Float[np.ndarray, " P"]:
-    """Posteriors at x, then shares and weighted fits of the types given these."""
-    posterior = softmax(np.asarray(joint_at(mixture, mixture.posed(one), jnp.asarray(x))), axis=1)
-    shares = np.asarray(mixture.weights) @ posterior
-    size = len(one.scale)
-    after = []
-    for g in range(mixture.num_types):
-        # Per individual of the type: a rare one is fitted as exactly as a frequent one.
-        share = max(float(shares[g]), 1e-300)
-        weighted = eqx.tree_at(
-            lambda problem: (problem.objectives[0].weights, problem.l2),
-            one,
-            (jnp.asarray(mixture.grid(posterior[:, g]) / share), one.l2 / share),
-        )
-        mine = x[g * size : (g + 1) * size]
-        after.append(minimise(Newton(max_steps=M_STEPS), weighted, mine, tol / 10).at.x)
-    # A type that nobody is of keeps a share that can be seen: log 0 would be for ever.
-    log_shares = np.log(np.maximum(shares, 1e-12))
-    return np.concatenate([*after, log_shares[1:] - log_shares[0]])

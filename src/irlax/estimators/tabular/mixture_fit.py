@@ -3,9 +3,9 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 
+from irlax.analysis.regression import decimals
 from irlax.analysis.standard_errors import Kind, covariance, rank
 from irlax.demos import Demonstrations
 from irlax.demos.likelihood import log_policy_of_choices
@@ -14,7 +14,7 @@ from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.mixture_model import individuals_of, weights_of
-from irlax.estimators.tabular.tabular_fit import plan_of
+from irlax.estimators.tabular.plan_of_reward import plan_of, refuse_infinite_parameters
 from irlax.iteration import History
 from irlax.mdp import MDP
 from irlax.planning import Plan
@@ -31,7 +31,7 @@ from irlax.typing import Float, Int, Shaped
 
 @stored("mixture-fit")
 class MixtureFit(Fit):
-    """Rewards of G unobserved types, the most frequent first, and what the data say of each individual's type."""
+    """Rewards of G unobserved types, the most frequent first, and the posterior of each individual's type."""
 
     estimator: AbstractTabularIRL = eqx.field(static=True)
     rewards: tuple[AbstractReward, ...]
@@ -41,20 +41,20 @@ class MixtureFit(Fit):
     posterior: Float[np.ndarray, "I G"]
     #: Their labels, in the order of `posterior`.
     individuals: Shaped[np.ndarray, " I"]
-    #: As how many each of them counts.
+    #: The weight of each individual.
     weights: Float[np.ndarray, " I"]
     expert: Expert
     status: Status = eqx.field(static=True)
     certificate: Certificate
     log_likelihood: float
-    #: Minus the mean log likelihood of an individual, from the best start on, and the size of its gradient.
+    #: Minus the mean log likelihood of an individual, along the best of the runs, and the size of its gradient.
     history: History
     seconds: float
-    #: Of minus the log likelihood, in (θ₁, …, θ_G, log-odds of shares against the first).
+    #: Second derivatives of minus the log likelihood, in (θ₁, …, θ_G, log-odds of shares against the first).
     hessian: Float[np.ndarray, "P P"]
-    #: Derivatives of each individual's log likelihood in the same; an individual of weight 2 is not two rows.
+    #: First derivatives of each individual's log likelihood in the same; one row also for an individual of weight 2.
     scores: Float[np.ndarray, "I P"]
-    #: What is wrong and what to do, where the status is not a success.
+    #: What is wrong and what to do, if the status is not a success.
     reason: str = eqx.field(static=True, default="")
     held_out_log_likelihood: float | None = None
     cross_validation: CrossValidation | None = None
@@ -87,7 +87,7 @@ class MixtureFit(Fit):
 
     @property
     def settings(self) -> tuple[tuple[str, Any], ...]:
-        """What the summary says of the estimator; a penalty that was chosen by cross-validation as it was chosen."""
+        """The settings of the estimator, for the summary; `l2` is the one that was used."""
         return tuple((name, self.l2 if name == "l2" else value) for name, value in self.estimator.settings())
 
     @property
@@ -97,17 +97,17 @@ class MixtureFit(Fit):
 
     @property
     def num_types(self) -> int:
-        """G."""
+        """The number of types, G."""
         return len(self.rewards)
 
     @property
     def num_individuals(self) -> int | float:
-        """Individuals that were learned from, each as often as its weight says."""
+        """The number of individuals, each counted by its weight."""
         return _whole(self.weights.sum())
 
     @property
     def num_choices(self) -> int | float:
-        """Choices that were learned from, each as often as its individual's weight says."""
+        """The number of choices, each counted by its individual's weight."""
         demos = self.expert.demos
         assert demos is not None
         return _whole(demos.weights @ demos.lengths)
@@ -121,8 +121,7 @@ class MixtureFit(Fit):
     def bic(self) -> float:
         """P·log(number of individuals) − 2·log likelihood, by which numbers of types are compared: less is better.
 
-        P counts what the data identify: a column that repeats others is no parameter more. NaN unless the fit ended
-        in success.
+        P is the number of identified parameters. NaN unless the fit ended in success.
         """
         if not self.converged:
             return np.nan
@@ -139,7 +138,7 @@ class MixtureFit(Fit):
     def held_out(self, demos: Demonstrations, *, individual: Any = None) -> tuple[float, float]:
         """The log likelihood of individuals with their types summed out, and the number of their choices, by weight."""
         if not isinstance(demos, Demonstrations):
-            raise TypeError(f"Individuals are scored by their Demonstrations, but a {type(demos).__name__} came.")
+            raise TypeError(f"`demos` must be Demonstrations, but is a {type(demos).__name__}.")
         demos.check(self.expert.mdp)
         _, person = individuals_of(demos, individual)
         joint = np.tile(np.log(np.maximum(self.shares, 1e-300)), (person.max() + 1, 1))
@@ -150,17 +149,17 @@ class MixtureFit(Fit):
         return float(total), float(demos.weights @ demos.lengths)
 
     def covariance(self, kind: Kind = "hessian") -> Float[np.ndarray, "Q Q"]:
-        """Of (θ₁, …, θ_G, s₁, …, s_G), of all of them together; NaN where they are not identified.
+        """The joint covariance of (θ₁, …, θ_G, s₁, …, s_G); NaN for parameters that are not identified.
 
-        By the inverse Hessian, the outer product of individuals' scores, or the sandwich of both. Shares by the delta
-        method from their log-odds.
+        By the inverse Hessian, the outer product of individuals' scores, or the sandwich of both; for the shares by the
+        delta method from their log-odds.
         """
         if not self.converged:
             raise ValueError(f"The fit {self.status.value}, so it has no standard errors.")
         size = self.parameters.size
         penalty = np.zeros(len(self.hessian))
         penalty[:size] = self.l2 * self.weights.sum()
-        # A weight counts an individual as often, so its score enters Σ w s sᵀ that often, not w² times.
+        # An individual of weight w counts as w individuals, so the sum is Σ w s sᵀ, not Σ w² s sᵀ.
         inner = covariance(kind, self.hessian, np.sqrt(self.weights)[:, None] * self.scores, penalty)
         jacobian = np.zeros((size + self.num_types, len(inner)))
         jacobian[:size, :size] = np.eye(size)
@@ -173,7 +172,7 @@ class MixtureFit(Fit):
         return result
 
     def standard_errors(self, kind: Kind = "hessian") -> Float[np.ndarray, "G K"]:
-        """Of each type's parameters, with the uncertainty about who is of which type in them."""
+        """Standard errors of each type's parameters, including the uncertainty about the types of individuals."""
         size = self.parameters.size
         return np.sqrt(np.diag(self.covariance(kind))[:size]).reshape(self.parameters.shape)
 
@@ -186,9 +185,9 @@ class MixtureFit(Fit):
         return Summary([self._types(), self._facts()])
 
     def _types(self) -> Table:
-        """Estimates with their errors; of a fit that is not a success, what it came to, and no errors."""
+        """Estimates with standard errors; for a fit that is not a success, the last iterate without errors."""
         values = np.concatenate([self.shares[:, None], self.parameters], axis=1)[..., None]
-        columns, title = ["type {}"], "MixtureIRL: where the fit ended; these are no estimates"
+        columns, title = ["type {}"], "MixtureIRL: the last iterate; these are no estimates"
         if self.converged:
             errors = np.concatenate([self.share_errors()[:, None], self.standard_errors()], axis=1)
             values = np.concatenate([values, errors[..., None]], axis=-1)
@@ -204,12 +203,12 @@ class MixtureFit(Fit):
             ("discount", float(self.expert.mdp.discount)),
             ("individuals", self.num_individuals),
             ("choices", self.num_choices),
-            ("log likelihood", _decimals(self.log_likelihood)),
+            ("log likelihood", decimals(self.log_likelihood)),
         ]
         if self.held_out_log_likelihood is not None:
-            facts.append(("log likelihood, held out", _decimals(self.held_out_log_likelihood)))
+            facts.append(("log likelihood, held out", decimals(self.held_out_log_likelihood)))
         if self.converged:
-            facts.append(("BIC", _decimals(self.bic)))
+            facts.append(("BIC", decimals(self.bic)))
         facts += [
             ("mean posterior of the likeliest type", self.certainty),
             *([] if self.cross_validation is None else self.cross_validation.facts()),
@@ -271,15 +270,13 @@ class MixtureFit(Fit):
         return types_figure(self)
 
     def stored_fields(self) -> dict[str, Any]:
-        """All fields but the plans, which follow from the rewards."""
-        for reward in self.rewards:
-            if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(reward.parameters)):
-                raise ValueError("The parameters of a reward must be finite to be saved.")
+        """All fields but the plans, which are computed from the rewards."""
+        refuse_infinite_parameters(self.rewards)
         return {name: value for name, value in vars(self).items() if name != "plans"}
 
     @classmethod
     def from_stored_fields(cls, fields: dict[str, Any]) -> "MixtureFit":
-        """The fit, with its plans made again."""
+        """The fit, with its plans computed again."""
         check_fields(cls, "mixture-fit", fields | {"plans": ()})
         mdp, rewards = fields["expert"].mdp, fields["rewards"]
         if not rewards or len(rewards) != len(fields["shares"]):
@@ -290,9 +287,5 @@ class MixtureFit(Fit):
 
 
 def _whole(total: Any) -> int | float:
-    """A sum of weights, as a whole number where it is one."""
+    """A sum of weights, as an int if it is a whole number."""
     return int(total) if total == round(total) else float(total)
-
-
-def _decimals(number: float) -> str:
-    return f"{number:.3f}".replace("-", "−")

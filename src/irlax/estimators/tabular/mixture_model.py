@@ -1,4 +1,4 @@
-"""The likelihood of a mixture of types, and whose choices are whose."""
+"""The likelihood of a mixture of types, and the choices of each individual."""
 
 import math
 from typing import Any
@@ -45,20 +45,20 @@ class Mixture(AbstractObjective):
         choices = jax.vmap(lambda row: jnp.zeros_like(self.weights).at[self.person].add(self.count * row[self.cell]))
         return choices(log_policy).T + jax.nn.log_softmax(jnp.concatenate([jnp.zeros(1), odds]))
 
-    def posed(self, one: Problem) -> Problem:
-        """The problem in all parameters, scaled as that of one type is."""
-        tree = (np.zeros((self.num_types, len(one.scale))), np.zeros(self.num_types - 1))
-        scale = jnp.concatenate([jnp.tile(one.scale, self.num_types), jnp.ones(self.num_types - 1)])
+    def to_problem(self, single: Problem) -> Problem:
+        """The problem in all parameters, scaled as the problem of a single type."""
+        tree = (np.zeros((self.num_types, len(single.scale))), np.zeros(self.num_types - 1))
+        scale = jnp.concatenate([jnp.tile(single.scale, self.num_types), jnp.ones(self.num_types - 1)])
         return Problem((self,), jnp.ones(1), Flattening.of(tree), scale, jnp.zeros(()))
 
     def grid(self, posterior: Float[np.ndarray, " N"]) -> Float[np.ndarray, "T M"]:
-        """The weight of each distinct choice if individuals count by their posterior."""
+        """The weight of each distinct choice if individuals are weighted by their posterior of a type."""
         each = (np.asarray(self.weights) * posterior)[np.asarray(self.person)] * np.asarray(self.count)
         shape = self.likelihood.weights.shape
         return np.bincount(np.asarray(self.cell), weights=each, minlength=int(np.prod(shape))).reshape(shape)
 
-    def weighing(self, weights: Float[np.ndarray, " N"]) -> "Mixture":
-        """The same with other weights of individuals. All of an individual's choices count as often as it does."""
+    def with_weights(self, weights: Float[np.ndarray, " N"]) -> "Mixture":
+        """The mixture with other weights of individuals, and of their choices accordingly."""
         new = eqx.tree_at(lambda mixture: mixture.weights, self, jnp.asarray(weights / weights.sum()))
         grid = jnp.asarray(new.grid(np.ones(len(weights))))
         return eqx.tree_at(lambda mixture: mixture.likelihood.weights, new, grid)
@@ -72,7 +72,7 @@ class Mixture(AbstractObjective):
         return np.exp(self.log_shares(x))
 
     def by_share(self, x: Float[np.ndarray, " P"]) -> Float[np.ndarray, " P"]:
-        """The same mixture with its types in order of their shares."""
+        """The parameters of the same mixture, with its types in order of their shares."""
         log_shares = self.log_shares(x)
         order = np.argsort(-log_shares, kind="stable")
         theta = x[: len(x) - self.num_types + 1].reshape(self.num_types, -1)[order]
@@ -91,12 +91,14 @@ def individuals_of(demos: Demonstrations, individual: Any) -> tuple[np.ndarray, 
     names, person = np.unique(labels, return_inverse=True)
     differs = demos.weights != weights_of(demos, person)[person]
     if differs.any():
-        raise ValueError(f"An individual has one weight, but the episodes of {checks.some(labels[differs])} differ.")
+        raise ValueError(
+            f"The episodes of an individual must have one weight, but those of {checks.some(labels[differs])} differ."
+        )
     return names, person
 
 
 def weights_of(demos: Demonstrations, person: Int[np.ndarray, " N"]) -> Float[np.ndarray, " I"]:
-    """As how many each individual counts."""
+    """The weight of each individual."""
     weights = np.zeros(person.max() + 1)
     weights[person] = demos.weights
     return weights
@@ -108,18 +110,18 @@ def mixture_of(reward: AbstractReward, expert: Expert, person: Int[np.ndarray, "
     assert demos is not None
     size = math.prod(likelihood.shape)
     distinct, count = np.unique(person[demos.episode] * size + likelihood.cells(), return_counts=True)
-    who, cell = np.divmod(distinct, size)
+    chooser, cell = np.divmod(distinct, size)
     weights = weights_of(demos, person)
     return Mixture(
         likelihood.objective,
         Flattening.of(reward.parameters),
-        jnp.asarray(who, jnp.int32),
+        jnp.asarray(chooser, jnp.int32),
         jnp.asarray(cell, jnp.int32),
         jnp.asarray(count, float),
         jnp.asarray(weights),
         jnp.zeros(()),
         num_types,
-    ).weighing(weights)
+    ).with_weights(weights)
 
 
 @eqx.filter_jit

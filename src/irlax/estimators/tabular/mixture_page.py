@@ -1,4 +1,4 @@
-"""The report on a mixture: its types, how sure their rewards are, and how they act."""
+"""The report on a mixture: its types, their rewards with intervals, and their policies."""
 
 import dataclasses
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval
-from irlax.estimators.tabular.drawings import draw_convergence, draw_policy, draw_reward, draw_visits, drawn
+from irlax.estimators.tabular.drawings import add_figure, draw_convergence, draw_policy, draw_reward, draw_visits
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.mixture_fit import MixtureFit
 from irlax.estimators.tabular.scene import Scene
 from irlax.estimators.tabular.tabular_summary import SHOWN_PARAMETERS
 from irlax.report import plots
 from irlax.report.html import Page
-from irlax.tables import show
+from irlax.tables import format_value
 
 #: At most this many types are drawn.
 SHOWN_TYPES = 6
@@ -22,12 +22,13 @@ SHOWN_TYPES = 6
 def mixture_page(fit: MixtureFit) -> Page:
     """The report on a mixture as one page."""
     mdp = fit.expert.mdp
-    seen = f"{show(fit.num_individuals)} individuals, {show(fit.num_choices)} choices"
-    size = f"{show(mdp.num_states)} states and {show(mdp.num_actions)} actions"
-    page = Page("MixtureIRL: unobserved types, each with its own reward", f"Learned from {seen}, in an MDP of {size}.")
+    observed = f"{format_value(fit.num_individuals)} individuals, {format_value(fit.num_choices)} choices"
+    size = f"{format_value(mdp.num_states)} states and {format_value(mdp.num_actions)} actions"
+    lead = f"Learned from {observed}, in an MDP of {size}."
+    page = Page("MixtureIRL: unobserved types, each with its own reward", lead)
     if not fit.converged:
         page = page.text(f"This fit {fit.status.value}. {fit.reason}", alert=True)
-        page = page.text("What is shown below is where it ended: these are no estimates.")
+        page = page.text("Below is its last iterate: these are no estimates.")
     for table in fit.summary().tables:
         page = page.table(table)
     page = _certainty(_intervals(page, fit), fit)
@@ -37,23 +38,23 @@ def mixture_page(fit: MixtureFit) -> Page:
 
 
 def _type(page: Page, fit: MixtureFit, g: int) -> Page:
-    """How one type acts."""
+    """The reward, policy and visits of one type."""
     weighted = _of_type(fit, g)
     scene = Scene.between(weighted or fit.expert, fit.plans[g], fit.rewards[g])
     page = draw_policy(draw_reward(page, scene), scene)
     if weighted is None:
         return page
-    return draw_visits(page, scene, " Individuals count by how likely they are of this type.")
+    return draw_visits(page, scene, " Each individual is weighted by the probability that it is of this type.")
 
 
 def _intervals(page: Page, fit: MixtureFit) -> Page:
-    """The parameters of all types beside each other."""
+    """The page with the parameters of all types and their intervals."""
     if not fit.converged or fit.rewards[0].num_parameters > SHOWN_PARAMETERS:
         return page
-    return drawn(
+    return add_figure(
         page.heading("How sure the rewards are"),
         types_figure(fit),
-        "Estimates and 95% intervals, with the uncertainty about who is of which type in them. No interval: not "
+        "Estimates and 95% intervals, which include the uncertainty about the types of individuals. No interval: not "
         "identified.",
     )
 
@@ -72,7 +73,7 @@ def types_figure(fit: MixtureFit) -> Any:
 
 
 def _certainty(page: Page, fit: MixtureFit) -> Page:
-    """How well individuals can be told apart."""
+    """The page with a histogram of how certain the types of individuals are."""
     figure, axes = plots.blank(height=2.4)
     ax = axes[0, 0]
     certainty, bins = fit.posterior.max(axis=1), np.linspace(0, 1, 21).tolist()
@@ -81,13 +82,15 @@ def _certainty(page: Page, fit: MixtureFit) -> Page:
     ax.set_xlabel("probability of the likeliest type")
     ax.set_ylabel("individuals")
     page = page.heading("Who is of which type")
-    return drawn(page, figure, "How sure the type of each individual is, given its choices: 1 is certain.")
+    return add_figure(
+        page, figure, "The probability of each individual's likeliest type, given its choices: 1 is certain."
+    )
 
 
 def _of_type(fit: MixtureFit, g: int) -> Expert | None:
-    """The demonstrator, with each individual counted by how likely it is of a type.
+    """The demonstrator, with each individual weighted by the probability that it is of a type.
 
-    None where an individual is not one episode: whose episodes are whose is not kept on disk.
+    None if individuals have several episodes: which episodes belong to one individual is not stored with the fit.
     """
     demos = fit.expert.demos
     assert demos is not None

@@ -1,10 +1,10 @@
-"""What the tabular estimators minimise: per episode, as a function of the reward's parameters alone.
+"""The objectives of the tabular estimators: a loss per episode, as a function of the reward's parameters.
 
 Three objectives that are often confused (they agree in expectation, and in deterministic episodic problems):
 
 * `FeatureMatching`, the dual g(θ) = E V₀ − E_D[Σγᵗ r_θ]: convex for linear rewards. Primer, 3.1.
 * `Likelihood` with weights γᵗ: minus the Primer's discounted log likelihood. Primer, 3.2.
-* `Likelihood` with weights 1: minus the log likelihood that statisticians report.
+* `Likelihood` with weights 1: minus the log likelihood of statistics, every observed choice counted once.
 
 and `PathMatching`, the dual of the Maximum Entropy (non-causal) model. Primer, 3.3.
 """
@@ -28,21 +28,21 @@ from irlax.precision import StaysOnDevice
 from irlax.rewards.reward import AbstractFolded, AbstractUnfolded
 from irlax.typing import Array, Float, Int
 
-#: Policies of so many numbers in all are kept from the backward to the forward pass, which then need not compute them
-#: again: up to a fifth of the time, for 8 MiB. More of them would cost more to write than to compute again.
-FEW = 2**20
-#: What an evaluation leaves for the next one near it: the values of an endless problem, or nothing.
+#: Policies of at most this many numbers (8 MiB) are kept from the backward for the forward pass, which saves up to a
+#: fifth of the time. Larger ones would take longer to write than to compute again.
+MAX_KEPT_POLICIES = 2**20
+#: The values of an infinite-horizon problem, from which the next evaluation nearby starts; None for a finite horizon.
 WarmStart = Float[Array, " S"] | None
 
 
 class AbstractObjective(StaysOnDevice):
-    """Parameters ↦ loss of an episode."""
+    """A function from parameters to the loss of an episode."""
 
     @abc.abstractmethod
     def __call__(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, ""], WarmStart]:
-        """The loss, whose gradient is what the demonstrator lacks or has too much of; and the next warm start.
+        """The loss, and the warm start of the next evaluation.
 
-        `warm_start` is where the search for the fixed point starts. It changes the work, not the result.
+        `warm_start` is where the search for the fixed point starts. It changes the time, not the result.
         """
 
     def initial_warm_start(self) -> WarmStart:
@@ -51,12 +51,12 @@ class AbstractObjective(StaysOnDevice):
 
     @property
     def num_values(self) -> int:
-        """How many values one evaluation holds in memory, about."""
+        """About how many values one evaluation holds in memory."""
         return 1
 
 
 class AbstractPlanned(AbstractObjective):
-    """An objective that plans anew for each parameters."""
+    """An objective that plans at every evaluation."""
 
     mdp: eqx.AbstractVar[MDP]
 
@@ -108,8 +108,8 @@ class Likelihood(AbstractPlanned):
         backup = SoftBackup(self.mdp, self.mdp.as_narrow(self.folded(parameters)))
         if self.mdp.horizon is None:
             value = fixed_point(backup, TOLERANCE, "auto", start=warm_start).value
-            chosen = backup.log_policy(backup.q(value))[self.actions, self.states]
-            return chosen, jax.lax.stop_gradient(value)
+            log_policy = backup.log_policy(backup.q(value))[self.actions, self.states]
+            return log_policy, jax.lax.stop_gradient(value)
 
         # Kept for the backward pass are the values, T·S; the policies, T·S·A, are computed again.
         @jax.checkpoint
@@ -136,27 +136,28 @@ class PathMatching(AbstractPlanned):
 
     def __call__(self, parameters: Any, warm_start: WarmStart = None) -> tuple[Float[Array, ""], WarmStart]:
         reward, by_transition = jax.tree.map(self.mdp.as_narrow, self.unfolded(parameters))
-        earned = (self.visits * reward).sum()
+        expert_return = (self.visits * reward).sum()
         if by_transition is None:
             value, warm_start = path_start_value(self.mdp, reward, warm_start)
-            return value - earned, warm_start
+            return value - expert_return, warm_start
         assert self.transitions is not None
-        earned += (self.transitions * by_transition).sum()
+        expert_return += (self.transitions * by_transition).sum()
         value, warm_start = path_transition_value(self.mdp, reward, by_transition, warm_start)
-        return value - earned, warm_start
+        return value - expert_return, warm_start
 
 
-def _planned(backup: AbstractBackup, warm_start: WarmStart, *, low_memory: bool = False) -> Plan:
+def _plan(backup: AbstractBackup, warm_start: WarmStart, *, low_memory: bool = False) -> Plan:
     return plan_with(backup, TOLERANCE, "auto", low_memory=low_memory, start=warm_start)
 
 
-def _at_the_start(plan: Plan) -> tuple[Float[Array, ""], WarmStart]:
+def _expected_first_value(plan: Plan) -> tuple[Float[Array, ""], WarmStart]:
+    """E V₀ over the start distribution, and the warm start of the next evaluation."""
     expected = jnp.asarray(plan.mdp.initial) @ plan.first_value
     return expected, (plan.first_value if plan.mdp.horizon is None else None)
 
 
-def _unchanged(warm_start: WarmStart) -> WarmStart:
-    """The derivative of a warm start, which nothing depends on."""
+def _zero_tangent(warm_start: WarmStart) -> WarmStart:
+    """The derivative of a warm start, which is treated as a constant."""
     return None if warm_start is None else jnp.zeros_like(warm_start)
 
 
@@ -166,10 +167,10 @@ def start_value(
 ) -> tuple[Float[Array, ""], WarmStart]:
     r"""$\mathbb{E}_{s_0} V_0(s_0)$ of the soft plan. Its derivative in the reward is the occupancy.
 
-    That derivative is built in: one forward pass, nothing stored but the values. (The MDP is held fixed.) With one row
-    of rewards, for all actions, visits to states are counted, and not what was done there.
+    The derivative is computed by one forward pass, for which only the values are stored. (The MDP is held fixed.) If
+    `reward` has one row, the same for all actions, the derivative is the occupancy of states, summed over actions.
     """
-    return _at_the_start(_planned(SoftBackup(mdp, reward), warm_start, low_memory=low_memory))
+    return _expected_first_value(_plan(SoftBackup(mdp, reward), warm_start, low_memory=low_memory))
 
 
 @start_value.defjvp
@@ -180,14 +181,14 @@ def _(low_memory, primals, tangents):
         first_value, plan = policies_backward(backup)
         value = jnp.asarray(mdp.initial) @ first_value
     else:
-        plan = _planned(backup, warm_start, low_memory=low_memory)
-        value, warm_start = _at_the_start(plan)
+        plan = _plan(backup, warm_start, low_memory=low_memory)
+        value, warm_start = _expected_first_value(plan)
     visits = row_visits_of(mdp, plan) if len(reward) == 1 else visits_of(mdp, plan)
-    return (value, warm_start), ((visits * reward_dot).sum(), _unchanged(warm_start))
+    return (value, warm_start), ((visits * reward_dot).sum(), _zero_tangent(warm_start))
 
 
 def _keeps_policies(mdp: MDP) -> bool:
-    return mdp.horizon is not None and mdp.horizon * mdp.num_states * mdp.num_actions <= FEW
+    return mdp.horizon is not None and mdp.horizon * mdp.num_states * mdp.num_actions <= MAX_KEPT_POLICIES
 
 
 @jax.custom_jvp
@@ -195,15 +196,15 @@ def path_start_value(
     mdp: MDP, reward: Float[Array, "A R"], warm_start: WarmStart
 ) -> tuple[Float[Array, ""], WarmStart]:
     """As `start_value`, under the path model; its derivative is the believed occupancy."""
-    return _at_the_start(_planned(PathBackup(mdp, reward), warm_start))
+    return _expected_first_value(_plan(PathBackup(mdp, reward), warm_start))
 
 
 @path_start_value.defjvp
 def _(primals, tangents):
     (mdp, reward, warm_start), (_, reward_dot, _) = primals, tangents
-    plan = _planned(PathBackup(mdp, reward), warm_start)
-    value, warm_start = _at_the_start(plan)
-    return (value, warm_start), ((believed_visits(mdp, plan) * reward_dot).sum(), _unchanged(warm_start))
+    plan = _plan(PathBackup(mdp, reward), warm_start)
+    value, warm_start = _expected_first_value(plan)
+    return (value, warm_start), ((believed_visits(mdp, plan) * reward_dot).sum(), _zero_tangent(warm_start))
 
 
 @jax.custom_jvp
@@ -211,14 +212,14 @@ def path_transition_value(
     mdp: MDP, reward: Float[Array, "A R"], by_transition: Float[Array, "..."], warm_start: WarmStart
 ) -> tuple[Float[Array, ""], WarmStart]:
     """As `path_start_value`, with a reward that depends on s' as well."""
-    return _at_the_start(_planned(PathBackup(mdp, reward, by_transition), warm_start))
+    return _expected_first_value(_plan(PathBackup(mdp, reward, by_transition), warm_start))
 
 
 @path_transition_value.defjvp
 def _(primals, tangents):
     (mdp, reward, by_transition, warm_start), (_, reward_dot, by_transition_dot, _) = primals, tangents
-    plan = _planned(PathBackup(mdp, reward, by_transition), warm_start)
+    plan = _plan(PathBackup(mdp, reward, by_transition), warm_start)
     change = (believed_visits(mdp, plan) * reward_dot).sum()
     change += (believed_transitions(mdp, plan) * by_transition_dot).sum()
-    value, warm_start = _at_the_start(plan)
-    return (value, warm_start), (change, _unchanged(warm_start))
+    value, warm_start = _expected_first_value(plan)
+    return (value, warm_start), (change, _zero_tangent(warm_start))

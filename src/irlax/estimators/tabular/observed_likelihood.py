@@ -1,11 +1,12 @@
-"""The likelihood of observed choices: the objective, and the index from rows of demonstrations to its cells."""
+"""The likelihood of observed choices, with the index from rows of demonstrations to distinct choices."""
 
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from irlax.estimators.tabular.expert import Choices, Expert
+from irlax.estimators.tabular.choices import Choices
+from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.mdp import MDP
 from irlax.rewards import AbstractReward
@@ -14,7 +15,7 @@ from irlax.typing import Float, Int
 
 
 class ObservedLikelihood(NamedTuple):
-    """An objective over distinct choices, grouped by time, and where each observed choice stands among them."""
+    """The objective over distinct choices, grouped by time, and the index of each observed choice among them."""
 
     objective: Likelihood
     #: The period and the column of each row of the demonstrations; None for a policy, which has no rows.
@@ -33,17 +34,17 @@ class ObservedLikelihood(NamedTuple):
         return periods, width
 
     def by_row(self, cells: Any) -> Float[np.ndarray, "n *rest"]:
-        """What holds for each distinct choice, for each row of the demonstrations."""
+        """Values of distinct choices, [T, M, …], repeated for each row of the demonstrations."""
         assert self.places is not None
         return np.asarray(cells)[self.places]
 
     def cells(self) -> Int[np.ndarray, " n"]:
-        """The distinct choice of each row of the demonstrations, counted through all periods."""
+        """The index of the distinct choice of each row of the demonstrations, in the flattened grid [T, M]."""
         assert self.places is not None
         return np.ravel_multi_index(self.places, self.shape)
 
 
 def likelihood_of(mdp: MDP, folded: AbstractFolded, choices: Choices) -> Likelihood:
-    """The objective of choices that are grouped by time."""
+    """The likelihood objective of choices that are grouped by time."""
     arrays = (jnp.asarray(array) for array in (choices.states, choices.actions, choices.weights))
     return Likelihood(mdp, folded, *arrays)

@@ -1,4 +1,4 @@
-"""MDPs, rewards and demonstrators as a user gives them, paired up and checked."""
+"""The MDPs, rewards and demonstrators that a user gives, paired and validated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,12 +33,14 @@ def pair_up(
         if not several or things is None:
             return [things] * len(mdps)
         if not isinstance(things, (list, tuple)) or len(things) != len(mdps):
-            raise TypeError(f"With {len(mdps)} MDPs, `{name}` must be a list of as many.")
+            raise TypeError(f"`{name}` must be a list of {len(mdps)}, one for each MDP.")
         return list(things)
 
     rewards = list(reward) if isinstance(reward, Sequence) else [reward] * len(mdps)
     if len(rewards) != len(mdps):
-        raise TypeError(f"With {len(mdps)} MDPs, `reward` must be one reward, or a list of as many.")
+        raise TypeError(
+            f"`reward` must be one reward, or a list of {len(mdps)}, one for each MDP, but lists {len(rewards)}."
+        )
     for given in rewards:
         if not isinstance(given, AbstractReward):
             raise TypeError(
@@ -46,7 +48,8 @@ def pair_up(
             )
     bound = tuple(given.bind(mdp) for given, mdp in zip(rewards, mdps, strict=True))
     if len({given.num_parameters for given in bound}) > 1:
-        raise ValueError("The rewards of several MDPs must share their parameters, but differ in how many they have.")
+        sizes = ", ".join(str(given.num_parameters) for given in bound)
+        raise ValueError(f"The rewards of several MDPs must have the same parameters, but have {sizes} of them.")
     for given, problem in zip(bound, mdps, strict=True):
         _refuse_reward_after_the_end(given, problem)
     demonstrators = one_for_each("demos", demonstrator)
@@ -58,7 +61,7 @@ def pair_up(
 def pair_up_each(
     mdp: Any, reward: Any, demos: Any, occupancy: Any, start: Start
 ) -> list[tuple[tuple[AbstractReward, ...], tuple[Expert, ...]]]:
-    """As `pair_up`, a problem for each demonstrator; an MDP or a reward that is not in a list serves for all."""
+    """As `pair_up`, once for each demonstrator; an MDP or a reward that is not in a list is used for all."""
     given = demos if occupancy is None else occupancy
     if not isinstance(given, (list, tuple)) or not given or (demos is None) == (occupancy is None):
         raise TypeError("Pass a list of demonstrators, or a list as `occupancy=`: exactly one of them.")
@@ -67,7 +70,7 @@ def pair_up_each(
         if not isinstance(thing, (list, tuple)):
             return [thing] * len(given)
         if len(thing) != len(given):
-            raise ValueError(f"`{name}` lists {len(thing)}, but there are {len(given)} demonstrators.")
+            raise ValueError(f"`{name}` must list {len(given)}, one for each demonstrator, but lists {len(thing)}.")
         return list(thing)
 
     mdps, rewards = for_each("mdp", mdp), for_each("reward", reward)
@@ -76,20 +79,21 @@ def pair_up_each(
     for one, learned, demonstrator in zip(mdps, rewards, given, strict=True):
         pair = (demonstrator, None) if occupancy is None else (None, demonstrator)
         case = pair_up(one, bound.get((id(one), id(learned)), learned), *pair, start)
-        # Bound once for each MDP, so that what problems share is seen to be shared.
+        # Bound once for each MDP, so that the problems share its arrays instead of copies.
         bound[id(one), id(learned)] = case[0][0]
         cases.append(case)
     return cases
 
 
 def _refuse_reward_after_the_end(reward: AbstractReward, mdp: MDP) -> None:
+    """Raise a ValueError if an undiscounted problem without a horizon can have a reward in absorbing states."""
     if mdp.terminal is None:
         return
     with scope():
         probe = np.random.default_rng(0).normal(size=reward.num_parameters)
         tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(probe))
-        earned = np.asarray(reward.fold(mdp)(tree)).T * np.asarray(mdp.available)
-    if np.abs(earned[np.asarray(mdp.terminal)]).max() == 0 or _is_free_table(reward):
+        rewards = np.asarray(reward.fold(mdp)(tree)).T * np.asarray(mdp.available)
+    if np.abs(rewards[np.asarray(mdp.terminal)]).max() == 0 or _is_free_table(reward):
         return
     if not reward.is_linear:
         raise ValueError(
@@ -103,5 +107,5 @@ def _refuse_reward_after_the_end(reward: AbstractReward, mdp: MDP) -> None:
 
 
 def _is_free_table(reward: AbstractReward) -> bool:
-    """A tabular reward's entries in absorbing states are free, have no effect, and stay at their start, 0."""
+    """Whether this is a tabular reward, whose entries in absorbing states have no effect and stay at 0."""
     return isinstance(reward, TabularReward)

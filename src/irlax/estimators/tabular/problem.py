@@ -1,7 +1,7 @@
-"""What the solvers of the tabular objectives minimise: a loss, its gradient, and curvature on demand.
+"""The problem that the solvers minimise: a loss, its gradient, and second derivatives on demand.
 
-The problem is posed in scaled parameters x = θ·scale, so that the units of features do not matter: a
-column in thousandths converges as a column in units does.
+Its variables are the scaled parameters x = θ·scale, so that the units of features do not matter: a column in
+thousandths converges as a column in units does.
 """
 
 import functools
@@ -18,15 +18,15 @@ from irlax.typing import Array, Float
 
 WarmStarts = tuple[WarmStart, ...]
 
-#: States times horizon up to which a few dozen gradients at once cost little more than one.
+#: Up to this many states times horizon, a few dozen gradients in one batch cost little more than one gradient.
 SMALL_PROBLEM = 50_000
 
 
 class Flattening(eqx.Module):
-    """A tree of parameters as one vector, and back.
+    """Turns a vector into a tree of parameters.
 
-    It compares by structure. The function that `ravel_pytree` returns compares by identity, and would have every fit
-    compiled anew.
+    Two flattenings of the same structure are equal. The function that `ravel_pytree` returns is equal only to itself,
+    so every fit would be compiled again.
     """
 
     treedef: Any = eqx.field(static=True)
@@ -34,7 +34,7 @@ class Flattening(eqx.Module):
 
     @classmethod
     def of(cls, parameters: Any) -> "Flattening":
-        """The flattening of trees like this one."""
+        """The flattening of trees with the structure and shapes of this one."""
         leaves, treedef = jax.tree.flatten(parameters)
         return cls(treedef, tuple(np.shape(leaf) for leaf in leaves))
 
@@ -52,12 +52,12 @@ class Problem(eqx.Module):
     flattening: Flattening
     scale: Float[Array, " K"]
     l2: Float[Array, ""]
-    #: Whether there is nothing in it but arrays: somebody's own reward may hold a function.
+    #: Whether all leaves are arrays; a user's own reward may hold a function.
     only_arrays: bool = eqx.field(static=True, init=False)
 
     def __post_init__(self) -> None:
-        held = jax.tree.leaves((self.objectives, self.shares, self.scale, self.l2))
-        self.only_arrays = all(map(eqx.is_array_like, held))
+        leaves = jax.tree.leaves((self.objectives, self.shares, self.scale, self.l2))
+        self.only_arrays = all(map(eqx.is_array_like, leaves))
 
     def loss(self, x: Float[Array, " K"], warm_starts: WarmStarts) -> tuple[Float[Array, ""], WarmStarts]:
         """The penalised objective per episode, and the warm start of the next evaluation."""
@@ -71,14 +71,15 @@ class Problem(eqx.Module):
         return fit + 0.5 * self.l2 * (theta @ theta), warm_starts
 
     def initial_warm_starts(self) -> WarmStarts:
-        """What an evaluation starts from when nothing was evaluated before."""
+        """The warm starts of the first evaluation."""
         return tuple(objective.initial_warm_start() for objective in self.objectives)
 
     def evaluate(self, x: Float[np.ndarray, " K"], warm_starts: WarmStarts | None = None) -> "Evaluation":
         """The loss and its gradient in x."""
-        known = self.initial_warm_starts() if warm_starts is None else warm_starts
-        (value, known), gradient = (_of_arrays if self.only_arrays else _of_anything)(self, x, known)
-        return Evaluation(x, float(value), np.asarray(gradient), known)
+        first = self.initial_warm_starts() if warm_starts is None else warm_starts
+        evaluate = _evaluate_arrays if self.only_arrays else _evaluate_any
+        (value, following), gradient = evaluate(self, x, first)
+        return Evaluation(x, float(value), np.asarray(gradient), following)
 
     def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
         """Second derivatives in x, as a matrix."""
@@ -91,7 +92,7 @@ class Problem(eqx.Module):
 
     @property
     def resolution(self) -> float:
-        """Gains below this share of the loss cannot be told from the errors of planning, which is accurate to 1e-10."""
+        """Decreases below this share of the loss cannot be distinguished from errors of planning, accurate to 1e-10."""
         mdps = (getattr(objective, "mdp", None) for objective in self.objectives)
         narrow = any(mdp is not None and mdp.initial.dtype == np.float32 for mdp in mdps)
         return 1e-6 if narrow else 1e-10
@@ -101,12 +102,12 @@ class Problem(eqx.Module):
         return gradient * np.asarray(self.scale)
 
     def size(self, gradient: Float[Array, " K"]) -> Float[Array, ""]:
-        """The largest entry of the gradient, in θ and in units of the features alike."""
+        """The largest absolute entry of a gradient in x, or of the same gradient in θ if that is larger."""
         return largest(gradient, self.scale)
 
 
 def largest(gradient: Any, scale: Any) -> Any:
-    """The largest entry of a gradient in x, in θ and in units of the features alike; on host and device."""
+    """The largest absolute entry of a gradient in x, or of the same gradient in θ if larger; on host and device."""
     return abs(gradient * scale.clip(1)).max()
 
 
@@ -123,9 +124,9 @@ def _value_and_gradient(problem: Problem, x: Float[Array, " K"], warm_starts: Wa
     return jax.value_and_grad(problem.loss, has_aux=True)(x, warm_starts)
 
 
-# `filter_jit` looks at its arguments for a tenth of a millisecond, where a small gradient takes a few.
-_of_arrays = jax.jit(_value_and_gradient)
-_of_anything = eqx.filter_jit(_value_and_gradient)
+# `filter_jit` needs a tenth of a millisecond to sort its arguments, and a small gradient takes only a few.
+_evaluate_arrays = jax.jit(_value_and_gradient)
+_evaluate_any = eqx.filter_jit(_value_and_gradient)
 
 
 @eqx.filter_jit

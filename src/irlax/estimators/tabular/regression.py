@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ERRORS = {"hessian": "inverse Hessian", "opg": "outer product of scores", "sandwich": "sandwich"}
 
 
-def table_of(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights, level: float) -> Summary:
+def regression_table_of_fit(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights, level: float) -> Summary:
     """The reward's parameters and the statistics of their fit."""
     information = fit.information
     errors = np.sqrt(np.diag(information.covariance(kind, cluster, weights)))
@@ -27,7 +27,7 @@ def table_of(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights, 
         errors,
         level=level,
         title=f"{fit.method}: {type(fit.reward).__name__}",
-        how=f"{described(kind, cluster, weights)}, at the given dynamics",
+        how=f"{error_method(kind, cluster, weights)}, at the given dynamics",
         log_likelihood=fit.log_likelihood,
         rank=rank(information.hessian),
         observations=observations(fit),
@@ -35,20 +35,20 @@ def table_of(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights, 
     )
 
 
-def described(kind: Kind, cluster: Cluster, weights: Weights) -> str:
-    """How standard errors were found, in words."""
+def error_method(kind: Kind, cluster: Cluster, weights: Weights) -> str:
+    """How standard errors were computed, as text for a table."""
     by = "" if cluster is None else ", clustered by individual" if isinstance(cluster, str) else ", clustered by label"
     return _ERRORS[kind] + by + (", weights from sampling" if weights == "sampling" else "")
 
 
 def observations(fit: "TabularFit") -> float:
-    """Observed choices, each as often as its episode counts."""
+    """The number of observed choices, each counted by the weight of its episode."""
     return float(sum(demos.weights @ demos.lengths for demos in all_demos(fit)))
 
 
 def choice_facts(fit: "TabularFit", log_likelihood: float) -> list[tuple[str, Any]]:
-    """How well the choices are told, and how many of whom they are."""
-    null, meaning = _null(fit)
+    """The pseudo-R² of choices, and the numbers of individuals and observations, for a table."""
+    null, meaning = _null_log_likelihood(fit)
     return [
         (f"pseudo-R² of choices, against {meaning}", pseudo_r_squared(log_likelihood, null)),
         ("individuals", fit.num_episodes),
@@ -56,11 +56,11 @@ def choice_facts(fit: "TabularFit", log_likelihood: float) -> list[tuple[str, An
     ]
 
 
-def _null(fit: "TabularFit") -> tuple[float, str]:
-    """The log likelihood of choices that do not look at the state, and what they are.
+def _null_log_likelihood(fit: "TabularFit") -> tuple[float, str]:
+    """The log likelihood of a model without the state, and the name of that model.
 
-    Where every action exists they are the best such choices, the actions' shares: what a constant for each action
-    would fit. Else they are equal chances of the actions that exist.
+    If every action is available in all states, its probabilities are the actions' shares, the fit of one constant for
+    each action. Else the available actions have equal probabilities.
     """
     if all(expert.mdp.mask is None for expert in fit.experts):
         actions = np.concatenate([demos.actions for demos in all_demos(fit)])

@@ -1,4 +1,4 @@
-"""What a report draws of one MDP: names, places, and tables over states and actions."""
+"""The data of a report on one MDP: names, a grid, and tables over states and actions."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from irlax.planning import Plan, visits
 from irlax.planning.plan import action_major_policy
 from irlax.precision import scope
 from irlax.report.grid import MOVES, Grid, names_of
-from irlax.report.plots import tame
+from irlax.report.plots import clip_for_plot
 from irlax.rewards import AbstractReward
 from irlax.typing import Float, Int
 
@@ -20,20 +20,20 @@ SHOWN_STATES = 30
 
 
 class Scene(eqx.Module):
-    """One MDP of a fit, with all that is drawn of it."""
+    """One MDP of a fit, with all data that are drawn."""
 
     mdp: MDP
     grid: Grid | None
     state_names: list[str]
     action_names: list[str]
     reward: Float[np.ndarray, "S A"]
-    #: At t = 0.
+    #: The value at t = 0.
     value: Float[np.ndarray, " S"]
     first_policy: Float[np.ndarray, "S A"]
-    #: Discounted visits of the model, and of the expert, as they are or as shares of their sums.
+    #: Discounted visits of the model and of the expert; shares of their sums unless `whole`.
     model: Float[np.ndarray, "S A"]
     expert: Float[np.ndarray, "S A"]
-    #: Whether the expert's episodes are whole, so that visits can be compared as they are.
+    #: Whether the expert's episodes are whole, so that visits can be compared without normalisation.
     whole: bool
 
     @classmethod
@@ -50,7 +50,7 @@ class Scene(eqx.Module):
         reward: AbstractReward,
         given_policy: Float[np.ndarray, "*T S A"] | None = None,
     ) -> "Scene":
-        """A demonstrator beside a model of it: the plan of a reward, or a policy of another origin."""
+        """A demonstrator and a model of it: the plan of a reward, or a given policy."""
         mdp = expert.mdp
         mdp.require_one_row("A report")
         model = np.asarray(visits(mdp, plan if given_policy is None else given_policy))
@@ -64,8 +64,8 @@ class Scene(eqx.Module):
             grid=grid,
             state_names=names_of(labels.states, labels.state_unit, mdp.num_states, "s"),
             action_names=names_of(actions, labels.action_unit, mdp.num_actions, "a"),
-            reward=tame(np.where(mdp.available, reward.table(mdp), np.nan)),
-            value=tame(np.asarray(plan.first_value)),
+            reward=clip_for_plot(np.where(mdp.available, reward.table(mdp), np.nan)),
+            value=clip_for_plot(np.asarray(plan.first_value)),
             first_policy=np.where(mdp.available, _first_policy(plan, given_policy), np.nan),
             model=model if whole else model / model.sum(),
             expert=observed if whole else observed / observed.sum(),
@@ -74,7 +74,7 @@ class Scene(eqx.Module):
 
     @property
     def mean_policy(self) -> Float[np.ndarray, "S A"]:
-        """What the model does in each state over all time; NaN where it never is."""
+        """The policy of the model averaged over time by visits; NaN in states without visits."""
         mass = self.model.sum(axis=1, keepdims=True)
         mean = np.divide(self.model, mass, out=np.full(self.model.shape, np.nan), where=mass > 1e-12 * mass.sum())
         return np.where(self.mdp.available, mean, np.nan)
@@ -87,7 +87,7 @@ class Scene(eqx.Module):
 
     @property
     def over_states(self) -> bool:
-        """Whether the reward is the same for all actions of a state."""
+        """Whether the reward depends on the state only."""
         spread = np.nanmax(self.reward, axis=1) - np.nanmin(self.reward, axis=1)
         return bool(spread.max() <= 1e-9 * max(1.0, float(np.nanmax(np.abs(self.reward)))))
 
@@ -110,9 +110,10 @@ def _observed(expert: Expert) -> tuple[Float[np.ndarray, "S A"], bool]:
 
 
 def _first_policy(plan: Plan, given: Float[np.ndarray, "*T S A"] | None) -> Float[np.ndarray, "S A"]:
-    """The policy at t = 0, without building that of all times."""
+    """The policy at t = 0, without computing that of all times."""
     if given is not None:
         return given if plan.mdp.horizon is None else given[0]
     with scope():
-        ahead = jnp.asarray(plan.next_value())
-        return np.asarray(action_major_policy(plan.backup, ahead if plan.mdp.horizon is None else ahead[0])).T
+        next_value = jnp.asarray(plan.next_value())
+        first = next_value if plan.mdp.horizon is None else next_value[0]
+        return np.asarray(action_major_policy(plan.backup, first)).T

@@ -1,10 +1,9 @@
-"""The result of the tabular estimators: a reward, where the dynamics are known."""
+"""The result of the tabular estimators: a reward that was learned where the dynamics are known."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
-import jax
 import numpy as np
 from scipy.linalg import null_space
 
@@ -16,12 +15,12 @@ from irlax.estimators.tabular.components import Certificate, Component, CrossVal
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.log_likelihood import total_log_likelihood
+from irlax.estimators.tabular.memo import Memo
+from irlax.estimators.tabular.plan_of_reward import model_of, plan_of, refuse_infinite_parameters
 from irlax.iteration import History
 from irlax.mdp import MDP, Nature
-from irlax.planning import Plan, expected_return, hard_plan, path_plan, soft_plan
-from irlax.planning.backup import PathBackup, SoftBackup
+from irlax.planning import Plan, expected_return, hard_plan, soft_plan
 from irlax.planning.occupancy import checked_policy
-from irlax.precision import scope
 from irlax.registry import check_fields, stored
 from irlax.report.html import Page
 from irlax.rewards import AbstractReward
@@ -31,34 +30,15 @@ from irlax.tables import Summary, Table
 from irlax.typing import Array, Float, PRNGKeyArray
 
 if TYPE_CHECKING:
-    from irlax.estimators.tabular.counterfactual import Counterfactual, DemandCurve
+    from irlax.estimators.tabular.counterfactual import Counterfactual
+    from irlax.estimators.tabular.demand_curve import DemandCurve
     from irlax.estimators.tabular.full_likelihood import FullLikelihood
     from irlax.estimators.tabular.inference import Information
 
 
-class Memo:
-    """What was computed for a fit and need not be again; of another reward or other data it knows nothing."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Any, Any]] = {}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Memo)
-
-    def __hash__(self) -> int:
-        return 0
-
-    def once(self, name: str, of: tuple[Any, ...], compute: Any) -> Any:
-        """The value of `compute()`, which depends on the objects `of` alone."""
-        known = self._known.get(name)
-        if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
-            known = self._known[name] = (of, compute())
-        return known[1]
-
-
 @stored("tabular-fit")
 class TabularFit(RewardFit):
-    """A reward learned where the dynamics are known. Everything in it belongs to one and the same θ."""
+    """A reward learned where the dynamics are known. All fields belong to the same θ."""
 
     estimator: AbstractTabularIRL = eqx.field(static=True)
     rewards: tuple[AbstractReward, ...]
@@ -92,7 +72,7 @@ class TabularFit(RewardFit):
 
     @property
     def policy(self) -> Float[Array, "*T R A"]:
-        """The policy under the learned reward, or the mixture that an apprentice follows."""
+        """The policy under the learned reward; of apprenticeship learning, the policy of the mixture."""
         return self.plan.policy if self.mixture is None else self.mixture.policy
 
     @property
@@ -102,7 +82,7 @@ class TabularFit(RewardFit):
 
     @property
     def samples(self) -> Float[np.ndarray, "draws K"] | None:
-        """Posterior draws of the parameters, of estimators that sample."""
+        """Posterior draws of the parameters, if the estimator samples."""
         return None if self.posterior is None else self.posterior.samples
 
     @property
@@ -113,7 +93,7 @@ class TabularFit(RewardFit):
 
     @property
     def settings(self) -> tuple[tuple[str, Any], ...]:
-        """What the summary says of the estimator; a penalty that was chosen by cross-validation as it was chosen."""
+        """The settings of the estimator, for the summary; `l2` is the one that was used."""
         return tuple((name, self.l2 if name == "l2" else value) for name, value in self.estimator.settings())
 
     @property
@@ -128,21 +108,21 @@ class TabularFit(RewardFit):
 
     @property
     def num_choices(self) -> int:
-        """Observed choices."""
+        """The number of observed choices."""
         return sum(data.num_steps for data in self._data())
 
     @property
     def num_episodes(self) -> int:
-        """Observed episodes."""
+        """The number of observed episodes."""
         return sum(data.num_episodes for data in self._data())
 
     def _data(self) -> list[Demonstrations | DemoStatistics]:
-        """What was observed in each MDP in which anything was."""
+        """The demonstrations, or their statistics, of each MDP that has any."""
         found = [expert.demos if expert.statistics is None else expert.statistics for expert in self.experts]
         return [data for data in found if data is not None]
 
     def expected_value_difference(self, true_reward: Any, *, policy: Literal["hard", "soft"] = "hard") -> float:
-        """What is lost, in true expected return, by planning with the learned reward instead of the true one.
+        """The true expected return that is lost by planning with the learned reward instead of the true one.
 
         "hard" compares with the policy that maximises the learned reward's return, "soft" with the fitted
         stochastic one. Levine, Popović and Koltun (2011).
@@ -182,9 +162,9 @@ class TabularFit(RewardFit):
         """The log likelihood of other demonstrations in the (first) MDP, mean over their choices by weight."""
         if not isinstance(demos, Demonstrations):
             raise TypeError(f"`demos` must be Demonstrations, but is a {type(demos).__name__}.")
-        unseen = Expert.of(self.mdp, demos, None, "mdp")
+        held_out = Expert.of(self.mdp, demos, None, "mdp")
         model = self.plan if self.mixture is None else self.mixture.policy
-        return total_log_likelihood(model, unseen) / float(demos.weights @ demos.lengths)
+        return total_log_likelihood(model, held_out) / float(demos.weights @ demos.lengths)
 
     def standard_errors(
         self,
@@ -196,9 +176,9 @@ class TabularFit(RewardFit):
         """Standard errors of the estimates under the likelihood objective; NaN for what is not identified.
 
         Inverse Hessian, outer product of scores, or sandwich. `cluster` None takes one score per observed
-        choice; "episode", or a label for each episode, one per cluster. The weights of episodes are frequencies: an
-        episode of weight 2 stands for two that look alike. Where they come from sampling, and stand for one episode
-        that had half the chance of being drawn, say `weights="sampling"`, which needs the sandwich.
+        choice; "episode", or a label for each episode, one per cluster. By default the weights of episodes are
+        frequencies: an episode of weight 2 stands for two equal ones. If they are sampling weights (an episode of
+        weight 2 had half the probability of being drawn), pass `weights="sampling"`, which needs the sandwich.
         """
         from irlax.estimators.tabular.inference import standard_errors
 
@@ -224,16 +204,16 @@ class TabularFit(RewardFit):
         weights: Literal["frequency", "sampling"] = "frequency",
         level: float = 0.95,
     ) -> Summary:
-        """Estimates as economists read them, with z, p, intervals, AIC, BIC and pseudo-R²; `to_latex`, `to_markdown`.
+        """Estimates with standard errors, z, p, intervals, AIC, BIC and pseudo-R²; see `to_latex` and `to_markdown`.
 
-        The errors take the dynamics as given; for those estimated from the same panel see `full_likelihood`.
+        The errors take the dynamics as known; if these were estimated from the same panel, see `full_likelihood`.
         """
-        from irlax.estimators.tabular.regression import table_of
+        from irlax.estimators.tabular.regression import regression_table_of_fit
 
-        return table_of(self, kind, cluster, weights, level)
+        return regression_table_of_fit(self, kind, cluster, weights, level)
 
     def bootstrap(self, *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
-        """Estimates from `num` resamples of the episodes, refitted all at once.
+        """Estimates from `num` resamples of the episodes, refitted in one batch.
 
         A resample without a finite estimate is a row of NaN, a parameter that is not identified a column of them.
         """
@@ -249,10 +229,10 @@ class TabularFit(RewardFit):
         parameters: Any = None,
         which: int = 0,
     ) -> "Counterfactual":
-        """What the demonstrator would do with another reward or in another MDP.
+        """The behaviour of the demonstrator with another reward or in another MDP.
 
-        `parameters` are new values for some, {name: value}, or for all; `reward` is another reward altogether; `mdp`
-        has other dynamics, another discount or other available actions. Of a fit to several MDPs, `which` is meant.
+        `parameters` are new values for some, {name: value}, or for all; `reward` is a new reward; `mdp` has other
+        dynamics, another discount or other available actions. `which` is the index of the MDP, for fits to several.
         """
         from irlax.estimators.tabular.counterfactual import counterfactual
 
@@ -277,11 +257,11 @@ class TabularFit(RewardFit):
         $$\rho(\theta) = \textstyle\sum_s \mu_\theta(s)\,\pi_\theta(a|s), \quad
           \operatorname{se}^2 = \nabla\rho^\top\,\hat\Sigma\,\nabla\rho$$
 
-        with μ_θ the stationary distribution (see `long_run`). The parameter that varies is set, not estimated: its own
-        uncertainty does not enter, that of the others does. Rust (1987), figure 7, is such a curve: the demand for
+        with μ_θ the stationary distribution (see `long_run`). The parameter that varies is set, not estimated: only the
+        uncertainty of the others enters. Rust (1987), figure 7, is such a curve: the demand for
         engines against their price.
 
-        `method` says where the intervals come from. "delta": the gradient by implicit differentiation of both fixed
+        `method` is how the intervals are computed. "delta": the gradient by implicit differentiation of both fixed
         points, on the scale of log-odds, so that rates stay between 0 and 1. "draws": quantiles over `num` parameters
         drawn from their asymptotic normal distribution. "bootstrap": quantiles over refits to `num` resamples of the
         episodes (fits to one MDP). The last two need a `key`. `kind` and `cluster` choose the covariance of the first
@@ -289,17 +269,18 @@ class TabularFit(RewardFit):
 
         `mdp` replaces the MDP of the fit (or its MDPs, a list). With several the rate is their mean, by episodes.
         """
-        from irlax.estimators.tabular.counterfactual import demand_curve
+        from irlax.estimators.tabular.demand_curve import demand_curve
 
         options: dict[str, Any] = {"action": action, "parameter": parameter, "values": values, "level": level}
         options |= {"method": method, "num": num, "key": key, "mdp": mdp, "kind": kind, "cluster": cluster}
         return demand_curve(self, **options)
 
     def full_likelihood(self, nature: Nature, *, maximise: bool = False) -> "FullLikelihood":
-        """The joint likelihood of the choices and of nature's moves, at (θ, ψ) as they were estimated.
+        """The joint likelihood of choices and transitions, at the estimates of θ (reward) and ψ (nature).
 
-        The fit is of the likelihood objective, in the MDP with the dynamics of `nature.parameters`. Estimates in two
-        steps, nature first, are consistent; with `maximise` they are moved to the joint maximum, which is efficient.
+        The fit must be of the likelihood objective, in the MDP with the dynamics of `nature.parameters`. Estimates in
+        two steps, nature first, are consistent; with `maximise` they are moved to the joint maximum, which is
+        efficient.
         """
         from irlax.estimators.tabular.full_likelihood import full_likelihood
 
@@ -325,18 +306,18 @@ class TabularFit(RewardFit):
         return predictive_policy(self, max_draws=max_draws)
 
     def identification(self, which: int = 0) -> Identification:
-        """What the fitted policy and these demonstrations reveal about the parameters, and what they cannot.
+        """Which directions of the parameters the fitted policy and these demonstrations identify, and which not.
 
-        Of a fit to several MDPs, `which` of them is meant: what one cannot reveal another may.
+        `which` is the index of the MDP, for fits to several: a direction may be identified in one and not in another.
         """
         reward, expert = self.rewards[which], self.experts[which]
         plan = soft_plan(expert.mdp, reward.table(expert.mdp))
         return identify(expert.mdp, reward, plan, demos=expert.recorded)
 
     def unidentified(self) -> Float[np.ndarray, "n K"]:
-        """Directions of the parameters that no choice in these demonstrations reveals, in any of the MDPs; orthonormal.
+        """Orthonormal directions of the parameters that these demonstrations identify in none of the MDPs.
 
-        Along them another reward explains the demonstrations equally well.
+        Along them the likelihood of the demonstrations is constant.
         """
         revealed = []
         for which in range(len(self.experts)):
@@ -354,21 +335,19 @@ class TabularFit(RewardFit):
         return self._memo.once("information", (self.rewards, self.experts), lambda: information_of(self))
 
     def components(self) -> list[Component]:
-        """What the fit has beside what all have, its certificate apart."""
+        """The optional parts that this fit has, without its certificate."""
         parts = (self.cross_validation, self.mixture, self.posterior)
         return [part for part in parts if part is not None]
 
     def stored_fields(self) -> dict[str, Any]:
-        """All fields but the plans, which follow from the rewards and the model of the decision maker."""
+        """All fields but the plans, which are computed from the rewards and the model of the decision maker."""
         fields = {name: value for name, value in vars(self).items() if name not in ("plans", "_memo")}
-        for reward in self.rewards:
-            if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(reward.parameters)):
-                raise ValueError("The parameters of a reward must be finite to be saved.")
+        refuse_infinite_parameters(self.rewards)
         return fields | {"model": model_of(self.plan)}
 
     @classmethod
     def from_stored_fields(cls, fields: dict[str, Any]) -> "TabularFit":
-        """The fit, with its plans made again."""
+        """The fit, with its plans computed again."""
         model = fields.pop("model", None)
         check_fields(cls, "tabular-fit", fields | {"plans": ()})
         rewards, experts, gap = fields["rewards"], fields["experts"], fields["feature_gap"]
@@ -387,22 +366,3 @@ class TabularFit(RewardFit):
             checked_policy(experts[0].mdp, fields["mixture"].policy)
         plans = tuple(plan_of(model, expert.mdp, reward) for expert, reward in zip(experts, bound, strict=True))
         return cls(**fields | {"rewards": bound, "plans": plans})
-
-
-def model_of(plan: Plan) -> str:
-    """The model of the decision maker that was planned with."""
-    if isinstance(plan.backup, PathBackup):
-        return "path"
-    return "soft" if isinstance(plan.backup, SoftBackup) else "hard"
-
-
-def plan_of(model: Any, mdp: MDP, reward: AbstractReward) -> Plan:
-    """The plan of a reward under a model of the decision maker: "soft", "path" or "hard"."""
-    if model not in ("soft", "path", "hard"):
-        raise ValueError(f"The model is {model!r:.60}, which is not known here.")
-    if model != "path":
-        planner = soft_plan if model == "soft" else hard_plan
-        return planner(mdp, reward.table(mdp))
-    with scope():
-        fixed, by_transition = reward.unfold(mdp)(reward.parameters)
-    return path_plan(mdp, fixed.T if by_transition is None else reward.by_transition(mdp))

@@ -1,10 +1,11 @@
-"""A tabular fit as tables, and for machines."""
+"""A tabular fit as tables, and as a record for `describe`."""
 
 from typing import Any
 
 import numpy as np
 
 from irlax.analysis.identifiability import cost_of_identifying
+from irlax.analysis.regression import decimals
 from irlax.estimators.fit import ending
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.precision import scope
@@ -12,9 +13,9 @@ from irlax.records import plain
 from irlax.rewards.reward import flat
 from irlax.tables import Summary, Table, pairs
 
-#: A summary prints at most this many parameters one by one.
+#: A summary lists the parameters if there are at most this many.
 SHOWN_PARAMETERS = 40
-#: The line about identifiability is worked out for up to this many multiplications: a few seconds.
+#: Identifiability is computed if it takes at most this many multiplications: a few seconds.
 AFFORDABLE = 5e9
 
 
@@ -27,14 +28,14 @@ def summary(fit: TabularFit) -> Summary:
 
 
 def description(fit: TabularFit) -> dict[str, Any]:
-    """What the summary says, as plain values under fixed names."""
+    """The content of the summary, as plain values under fixed names."""
     parts = {"certificate": fit.certificate, "cross_validation": fit.cross_validation, "mixture": fit.mixture}
     facts = {name: None if part is None else _scalars(part) for name, part in parts.items()}
     return {
         **ending(fit),
         "settings": {name: plain(value) for name, value in fit.settings},
         "reward": type(fit.reward).__name__,
-        "parameters": _described_parameters(fit),
+        "parameters": _parameter_records(fit),
         "num_states": fit.mdp.num_states,
         "num_actions": fit.mdp.num_actions,
         "num_mdps": len(fit.experts),
@@ -57,7 +58,7 @@ def _scalars(part: Any) -> dict[str, Any]:
     return {name: plain(value) for name, value in vars(part).items() if np.ndim(value) == 0}
 
 
-def _described_parameters(fit: TabularFit) -> list[dict[str, Any]]:
+def _parameter_records(fit: TabularFit) -> list[dict[str, Any]]:
     with scope():
         columns = {"estimate": flat(fit.reward.parameters)}
     if fit.has_standard_errors:
@@ -109,9 +110,9 @@ def _facts(fit: TabularFit) -> Table:
     if fit.num_episodes:
         rows += [("episodes", fit.num_episodes), ("choices", fit.num_choices)]
     if fit.log_likelihood is not None:
-        rows.append(("log likelihood", f"{fit.log_likelihood:.3f}".replace("-", "−")))
+        rows.append(("log likelihood", decimals(fit.log_likelihood)))
     if fit.held_out_log_likelihood is not None:
-        rows.append(("log likelihood, held out", f"{fit.held_out_log_likelihood:.3f}".replace("-", "−")))
+        rows.append(("log likelihood, held out", decimals(fit.held_out_log_likelihood)))
     if fit.feature_gap is not None:
         rows.append(("largest feature gap", float(np.abs(fit.feature_gap).max())))
     rows += [] if fit.certificate is None else fit.certificate.facts()

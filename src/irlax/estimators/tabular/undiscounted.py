@@ -1,12 +1,12 @@
-r"""Where to start at γ = 1 without a horizon, where most rewards have no value.
+r"""A start at which values exist, for γ = 1 without a horizon.
 
-If going round in circles pays, entropy included, values grow without bound. They exist where some h satisfies
+If a cycle has a positive reward, entropy included, values are infinite. They exist if some h satisfies
 
 $$\phi(s,a)^\top\theta + \mathbb{E}[h(S')] - h(s) \le -\log A(s), \quad h = 0 \text{ at the end}$$
 
-with A(s) actions in state s, since then $h \ge \log\sum_a e^{Q_h(s,a)}$ bounds the values from above. If they exist
+with A(s) actions in state s, since then $h \ge \log\sum_a e^{Q_h(s,a)}$ bounds the values from above. If values exist
 for any θ at all, some multiple of it satisfies this, so that a linear programme in (θ, h) finds a start, or shows that
-there is none. Under the path model next states count one by one.
+there is none. Under the path model there is one inequality for each next state.
 """
 
 from collections.abc import Sequence
@@ -16,32 +16,35 @@ from scipy.optimize import linprog
 
 from irlax import checks
 from irlax.estimators.tabular.objectives import PathMatching
-from irlax.estimators.tabular.polytope import Features, Options, Planned, Sparse, sp
+from irlax.estimators.tabular.polytope import Options
 from irlax.estimators.tabular.problem import Problem
+from irlax.estimators.tabular.reward_features import Features, Planned
+from irlax.estimators.tabular.sparse import Sparse, sp
 from irlax.rewards import AbstractReward
 from irlax.typing import Float
 
-#: By how much each step must cost more than its entropy is worth.
+#: The cost of each step exceeds its largest entropy by this much.
 MARGIN = 0.5
 
 
 def start_where_values_exist(
     problem: Problem, x: Float[np.ndarray, " K"], rewards: Sequence[AbstractReward]
 ) -> Float[np.ndarray, " K"]:
-    """`x`, or, if the objective has no value there, parameters of moderate size at which it has one."""
-    endless = [objective for objective in problem.objectives if isinstance(objective, Planned)]
-    if all(objective.mdp.terminal is None for objective in endless) or np.isfinite(problem.evaluate(x).loss):
+    """`x`, or, if values do not exist there, parameters as small as possible at which they do."""
+    planned = [objective for objective in problem.objectives if isinstance(objective, Planned)]
+    if all(objective.mdp.terminal is None for objective in planned) or np.isfinite(problem.evaluate(x).loss):
         return x
     if not all(reward.is_linear for reward in rewards):
         raise ValueError(
-            "discount = 1 with no horizon: at the parameters that the reward starts from, going round in circles pays, "
-            "so values do not exist. Start it where every step costs something, give a horizon, or discount."
+            "discount = 1 with no horizon: at the initial parameters of the reward a cycle has a positive reward "
+            "(entropy included), so values are infinite. Start where every step has a negative reward, give a horizon, "
+            "or discount."
         )
-    parts = [_costs(objective, problem, len(x)) for objective in endless if objective.mdp.terminal is not None]
+    parts = [_costs(objective, problem, len(x)) for objective in planned if objective.mdp.terminal is not None]
     features = sp.vstack([part[0] for part in parts], format="csr")
     potentials = sp.block_diag([part[1] for part in parts], format="csr")
     entropy = np.concatenate([part[2] for part in parts])
-    # The unknowns: x, h, and the largest |x|, which is made as small as can be.
+    # The unknowns are x, h, and the largest |x|, which is minimised.
     size, states = len(x), potentials.shape[1]
     steps = sp.hstack([features, potentials, sp.csr_array((len(entropy), 1))])
     bounded = sp.hstack([sp.vstack([sp.eye_array(size), -sp.eye_array(size)]), sp.csr_array((2 * size, states))])
@@ -55,21 +58,22 @@ def start_where_values_exist(
     if found.status != 0:
         names = checks.some(rewards[0].parameter_names())
         raise ValueError(
-            f"discount = 1 with no horizon: whatever the weights of {names}, it pays to go round in circles for ever, "
-            f"so values do not exist. Add a feature that costs something on every step, give a horizon, or discount."
+            f"discount = 1 with no horizon: for all weights of {names} some cycle has a positive reward (entropy "
+            f"included), so values are infinite. Add a feature that can make every step costly, give a horizon, or "
+            f"discount."
         )
     return found.x[:size]
 
 
 def _costs(objective: Planned, problem: Problem, num: int) -> tuple[Sparse, Sparse, Float[np.ndarray, " J"]]:
-    """Of each option: its features in x, the row of E[h(S')] − h(s), and the entropy that its state can have."""
+    """For each option: its features in x, the coefficients of E[h(S')] − h(s), and the largest entropy of its state."""
     mdp = objective.mdp
     options = Options.of(mdp, path=isinstance(objective, PathMatching))
     by_option = Features.of(objective, problem.flattening, num).of_options(mdp, options)
     here = sp.csr_array(
-        (np.ones(len(options.state)), (np.arange(len(options.state)), options.state)), options.leads.shape
+        (np.ones(len(options.state)), (np.arange(len(options.state)), options.state)), options.transitions.shape
     )
-    going_on = sp.diags_array((~np.asarray(mdp.terminal)).astype(float))
+    not_terminal = sp.diags_array((~np.asarray(mdp.terminal)).astype(float))
     actions = mdp.num_available[options.state]
     by_option = sp.csr_array(by_option @ sp.diags_array(1 / np.asarray(problem.scale)))
-    return by_option, sp.csr_array((options.leads - here) @ going_on), np.log(actions)
+    return by_option, sp.csr_array((options.transitions - here) @ not_terminal), np.log(actions)

@@ -1,4 +1,4 @@
-"""Minimisers of the tabular objectives, a file for each."""
+"""Solvers that minimise the tabular objectives, a file for each."""
 
 from irlax.estimators.tabular.solvers.adam import Adam
 from irlax.estimators.tabular.solvers.choice import SOLVERS, SolverName, check_solver, choose_solver

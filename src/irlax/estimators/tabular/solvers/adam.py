@@ -12,28 +12,28 @@ from irlax.registry import stored
 from irlax.status import Status
 from irlax.typing import Float
 
-#: A best loss that fell by less than this share of it over `patience` steps has not fallen.
-FALLEN = 1e-7
-#: A step along the gradient that lowers the loss by less than this share of it does not lower it.
-LEVEL = 1e-5
+#: The best loss must fall by this share of it within `patience` steps, or the search ends.
+MIN_DECREASE = 1e-7
+#: It ends on a plateau if no step along the gradient lowers the loss by more than this share of it.
+PLATEAU_DECREASE = 1e-5
 
 
 class Moments(NamedTuple):
-    """The optimiser's own state, the step's number, and the best loss when it was last asked whether it fell."""
+    """The state of optax's Adam, the number of steps, and the best loss `patience` steps ago."""
 
     optimiser: Any
     step: int
-    before: float
+    previous_best: float
 
 
 @stored("adam")
 class Adam(AbstractSolver):
     """Adam (Kingma and Ba 2015) with a cosine schedule, for networks; ends on a plateau or after `max_steps`.
 
-    The best iterate is returned, not the last. Every `patience` steps it is asked whether the best loss fell by at
-    least 1e-7 of it. If it did not, and no step along the gradient, long or short, lowers it by 1e-5 of it either, that
-    is a plateau: for networks, an end; for linear rewards the gradient itself must be within the tolerance. If some
-    step does, the learning rate was too small, and the fit has stalled.
+    The best iterate is returned, not the last. Every `patience` steps the best loss must have fallen by at least 1e-7
+    of it. If it has not, and no step along the gradient, long or short, lowers the loss by more than 1e-5 of it, the
+    status is PLATEAU: a success for networks, while linear rewards need a gradient within the tolerance. If some step
+    does lower it, the learning rate was too small, and the status is STALLED.
     """
 
     learning_rate: float = 1e-2
@@ -51,18 +51,18 @@ class Adam(AbstractSolver):
         return SolverState(at, at, _ended(problem, at, tol), inner)
 
     def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
-        at, (moments, k, before) = state.at, state.inner
+        at, (moments, k, previous_best) = state.at, state.inner
         updates, moments = self._optimiser().update(jnp.asarray(at.gradient), moments)
-        new, k = _stepped(problem, at, np.asarray(updates)), k + 1
-        best = new if state.found is None or new.loss < state.found.loss else state.found
+        new, k = _take_step(problem, at, np.asarray(updates)), k + 1
+        best = new if state.best is None or new.loss < state.best.loss else state.best
         ended = _ended(problem, new, tol)
         if ended is Status.CONVERGED:
             best = new
         elif ended is None and k % self.patience == 0:
-            if before - best.loss < FALLEN * max(1.0, abs(best.loss)):
-                ended = Status.PLATEAU if _is_level(problem, best) else Status.STALLED
-            before = best.loss
-        return SolverState(new, best, ended, Moments(moments, k, before))
+            if previous_best - best.loss < MIN_DECREASE * max(1.0, abs(best.loss)):
+                ended = Status.PLATEAU if _is_plateau(problem, best) else Status.STALLED
+            previous_best = best.loss
+        return SolverState(new, best, ended, Moments(moments, k, previous_best))
 
     def _optimiser(self) -> Any:
         import optax
@@ -74,8 +74,8 @@ def _ended(problem: Problem, at: Evaluation, tol: float) -> Status | None:
     return converged(problem, at, tol) or (None if np.isfinite(at.loss) else Status.STALLED)
 
 
-def _stepped(problem: Problem, at: Evaluation, step: Float[np.ndarray, " K"]) -> Evaluation:
-    """The loss one step on, or after a shorter one where it has none: at γ = 1 most rewards have no value."""
+def _take_step(problem: Problem, at: Evaluation, step: Float[np.ndarray, " K"]) -> Evaluation:
+    """The point one step on, or a shorter step if the loss is not finite there: at γ = 1 values may not exist."""
     for halvings in range(30):
         new = problem.evaluate(at.x + step / 2**halvings, at.warm_starts)
         if np.isfinite(new.loss) and np.isfinite(new.gradient).all():
@@ -83,8 +83,8 @@ def _stepped(problem: Problem, at: Evaluation, step: Float[np.ndarray, " K"]) ->
     return problem.evaluate(at.x + step, at.warm_starts)
 
 
-def _is_level(problem: Problem, at: Evaluation) -> bool:
+def _is_plateau(problem: Problem, at: Evaluation) -> bool:
     """Whether no step along the gradient lowers the loss."""
     direction = at.gradient / max(np.abs(at.gradient).max(), 1e-300)
     losses = [problem.evaluate(at.x - length * direction, at.warm_starts).loss for length in np.logspace(-6, 1, 15)]
-    return at.loss - min(losses, default=np.inf) <= LEVEL * max(1.0, abs(at.loss))
+    return at.loss - min(losses, default=np.inf) <= PLATEAU_DECREASE * max(1.0, abs(at.loss))

@@ -1,4 +1,4 @@
-"""Solvers by name, and the one to take where none is named."""
+"""Solvers by name, and the default choice of a solver."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -23,7 +23,7 @@ SOLVERS: dict[str, type[Newton | LBFGS | DualAscent | Adam]] = {
 
 
 def check_solver(solver: SolverName | AbstractSolver) -> None:
-    """A ValueError for a solver that does not exist."""
+    """Raise a ValueError if `solver` is neither a solver nor the name of one."""
     if not isinstance(solver, AbstractSolver):
         checks.one_of("solver", solver, ("auto", *SOLVERS))
 
@@ -31,14 +31,14 @@ def check_solver(solver: SolverName | AbstractSolver) -> None:
 def choose_solver(
     solver: SolverName | AbstractSolver, rewards: Sequence[AbstractReward], mdps: Sequence[MDP]
 ) -> AbstractSolver:
-    """The solver as given, by its name, or the fastest that can be certified."""
+    """The solver that was given, the one of that name, or for "auto" the fastest for this kind of problem."""
     if isinstance(solver, AbstractSolver):
         return solver
     if solver != "auto":
         return SOLVERS[solver]()
     if not all(reward.is_linear for reward in rewards):
         return Adam()
-    # A Newton step costs about three gradients for each parameter, and there are ten; L-BFGS takes some sixty to six
-    # hundred gradients, but on small problems those of a Newton step are computed side by side.
+    # A Newton step costs about three gradients for each parameter, and about ten steps are needed; L-BFGS needs sixty
+    # to six hundred gradients. On small problems the gradients of a Newton step are computed in one batch.
     small = max(mdp.num_states * (mdp.horizon or 1) for mdp in mdps) <= SMALL_PROBLEM
     return Newton() if rewards[0].num_parameters <= (30 if small else 2) else LBFGS()

@@ -1,24 +1,24 @@
-"""The Primer's Algorithm 1."""
+"""Dual ascent: the Primer's Algorithm 1."""
 
 import numpy as np
 
 from irlax import checks
 from irlax.estimators.tabular.problem import Evaluation, Problem
-from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState, converged, evaluated, judge
+from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState, assess_step, converged, evaluated
 from irlax.registry import stored
 from irlax.status import Status
 from irlax.typing import Float
 
-#: No shorter step is tried.
-SHORTEST = 1e-12
+#: No step shorter than this is tried.
+MIN_LENGTH = 1e-12
 
 
 @stored("dual-ascent")
 class DualAscent(AbstractSolver):
     r"""The Primer's Algorithm 1: θ ← θ + α_k·(features of the demonstrator − features of the model).
 
-    Step k has length α_k = step_size / (1 + decay·k); with `step_size` None it is found anew each time by
-    backtracking until the objective falls enough (Armijo 1966). It stops when no feature gap is above the
+    Step k has length α_k = step_size / (1 + decay·k); with `step_size` None each length is found by backtracking
+    until the objective falls enough (Armijo 1966). It stops when no feature gap is above the
     tolerance, or after `max_steps`.
     """
 
@@ -34,26 +34,26 @@ class DualAscent(AbstractSolver):
 
     def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
         at = evaluated(problem, start)
-        # Kept between steps: k for a given step size, else the last length that was good.
+        # The inner state is k for a given step size, else the last accepted length.
         return SolverState(at, at, converged(problem, at, tol), 1.0 if self.step_size is None else 0)
 
     def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
         if self.step_size is None:
-            return self._backtracked(problem, state, tol)
+            return self._backtrack(problem, state, tol)
         at, k = state.at, state.inner
         new = problem.evaluate(at.x - self.step_size / (1 + self.decay * k) * at.gradient, at.warm_starts)
         if not np.isfinite(new.loss):
-            return SolverState(new, new, Status.STALLED, k + 1, passed=())
+            return SolverState(new, new, Status.STALLED, k + 1, visited=())
         return SolverState(new, new, converged(problem, new, tol), k + 1)
 
-    def _backtracked(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
+    def _backtrack(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
         at, length = state.at, 2 * state.inner
-        steep = float(at.gradient @ at.gradient)
+        squared_gradient = float(at.gradient @ at.gradient)
         while True:
             new = problem.evaluate(at.x - length * at.gradient, at.warm_starts)
-            trial = judge(problem, at, new, length * steep, share=0.5, shrinkage=1.0)
-            if trial.good:
+            trial = assess_step(problem, at, new, length * squared_gradient, share=0.5, shrinkage=1.0)
+            if trial.accepted:
                 return SolverState(new, new, converged(problem, new, tol), length)
-            if length < SHORTEST:
-                return SolverState(at, at, Status.ROUNDING_FLOOR, length, passed=())
+            if length < MIN_LENGTH:
+                return SolverState(at, at, Status.ROUNDING_FLOOR, length, visited=())
             length /= 2

@@ -1,4 +1,4 @@
-"""Limited-memory BFGS, with iterations in compiled stretches."""
+"""Limited-memory BFGS, in compiled chunks of iterations."""
 
 import time
 from typing import NamedTuple
@@ -16,12 +16,12 @@ from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState,
 from irlax.registry import stored
 from irlax.typing import Array, Float, Int
 
-#: The history of one stretch of iterations on the device holds at most this many numbers.
+#: The history of one chunk of iterations on the device holds at most this many numbers.
 RECORDED_NUMBERS = 5_000_000
 
 
-class Stretches(NamedTuple):
-    """The compiled loop's state, and how many iterations its next stretch takes."""
+class ChunkState(NamedTuple):
+    """The state of the compiled loop, and the number of iterations of its next chunk."""
 
     loop: lbfgs_loop.State
     limit: int
@@ -31,9 +31,9 @@ class Stretches(NamedTuple):
 class LBFGS(AbstractSolver):
     """Limited-memory BFGS, finished by Newton steps where it cannot reach the tolerance itself.
 
-    It keeps `memory` steps, or as many as there are parameters or room: more of them cost little beside a gradient
-    and save many. Iterations run on the device in stretches of about `report_every` seconds, between which progress is
-    reported.
+    It keeps the last `memory` steps, but at most as many as there are parameters, and fewer if they would take much
+    memory: steps cost little beside a gradient, and save many gradients. Iterations run on the device in chunks of
+    about `report_every` seconds, between which progress is reported.
     """
 
     max_steps: int = 2000
@@ -46,7 +46,7 @@ class LBFGS(AbstractSolver):
         checks.positive("report_every", self.report_every)
 
     def pairs(self, num_parameters: int) -> int:
-        """How many steps are kept."""
+        """The number of steps that are kept."""
         return max(1, min(self.memory, num_parameters, max(5, 4 * RECORDED_NUMBERS // num_parameters)))
 
     def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
@@ -55,36 +55,36 @@ class LBFGS(AbstractSolver):
             x, warm_starts = start.x, start.warm_starts
         known = problem.initial_warm_starts() if warm_starts is None else warm_starts
         loop = lbfgs_loop.State.at(jnp.asarray(x), self.pairs(len(x)), known)
-        return self._stretched(problem, Stretches(loop, 1), tol)
+        return self._run_chunk(problem, ChunkState(loop, 1), tol)
 
     def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
         if isinstance(state.inner, TrustRegion):
             return Newton().step(problem, state, tol)
-        return self._stretched(problem, state.inner, tol)
+        return self._run_chunk(problem, state.inner, tol)
 
-    def _stretched(self, problem: Problem, before: Stretches, tol: float) -> SolverState:
-        """The state after a stretch of iterations; the first of them evaluates the start."""
-        began, first, num = time.perf_counter(), int(before.loop.count), len(before.loop.x)
+    def _run_chunk(self, problem: Problem, before: ChunkState, tol: float) -> SolverState:
+        """The state after a chunk of iterations; the very first iteration evaluates the start."""
+        started, first, num = time.perf_counter(), int(before.loop.count), len(before.loop.x)
         length = max(1, min(256, RECORDED_NUMBERS // num))
         limit = jnp.asarray(max(1, min(before.limit, self.max_steps + 1 - first)))
-        stretch = _stretch(problem, before.loop, limit, jnp.asarray(tol), length)
-        loop, made = stretch.state, int(stretch.state.count) - first
+        chunk = _chunk(problem, before.loop, limit, jnp.asarray(tol), length)
+        loop, done = chunk.state, int(chunk.state.count) - first
         at = Evaluation(np.asarray(loop.x), float(loop.loss), np.asarray(loop.gradient), loop.warm_start)
-        records = [np.asarray(record)[:made] for record in stretch[1:]]
-        passed = [Evaluation(x, float(loss), slope, ()) for x, loss, slope in zip(*records, strict=True)]
+        records = [np.asarray(record)[:done] for record in chunk[1:]]
+        visited = [Evaluation(x, float(loss), gradient, ()) for x, loss, gradient in zip(*records, strict=True)]
         ended = converged(problem, at, tol)
-        if bool(loop.stuck) and ended is None:
-            # Nothing was found along the last direction: Newton's method goes on from here.
-            return SolverState(at, at, None, TrustRegion(), passed)
-        # The first stretch includes compilation, so the second is short as well.
-        pace = (time.perf_counter() - began) / max(made, 1)
-        after = Stretches(loop, 2 if first == 0 else int(np.clip(self.report_every / pace, 1, length)))
-        return SolverState(at, at, ended, after, passed, np.asarray(loop.quasi_newton_step))
+        if bool(loop.stalled) and ended is None:
+            # The last line search failed: Newton's method continues from here.
+            return SolverState(at, at, None, TrustRegion(), visited)
+        # The time of the first chunk includes compilation, so the second is short as well.
+        seconds = (time.perf_counter() - started) / max(done, 1)
+        after = ChunkState(loop, 2 if first == 0 else int(np.clip(self.report_every / seconds, 1, length)))
+        return SolverState(at, at, ended, after, visited, np.asarray(loop.quasi_newton_step))
 
 
 @eqx.filter_jit
-def _stretch(
+def _chunk(
     problem: Problem, state: lbfgs_loop.State, limit: Int[Array, ""], tol: Float[Array, ""], length: int
-) -> lbfgs_loop.Stretch:
+) -> lbfgs_loop.Chunk:
     evaluate = jax.value_and_grad(problem.loss, has_aux=True)
     return lbfgs_loop.advance(evaluate, problem.size, state, limit=limit, tol=tol, length=length)

@@ -1,7 +1,11 @@
 """Limited-memory BFGS (Nocedal 1980) as one compiled loop, so that small problems are not slowed by the host.
 
-A stretch of iterations runs on the device and comes back with its history. Written as a pure function of the problem,
-it can be mapped over a batch of problems.
+A chunk of iterations runs on the device and returns its history. `advance` is a pure function, so that `vmap` can map
+it over a batch of problems.
+
+Not Optax's `lbfgs`, because its line search minimises a function of x alone: it cannot hand the values of one
+evaluation to the next as a warm start. On an infinite horizon (100 states, γ = .95, 100 parameters) both take the same
+number of iterations, 67 and 68 to a gradient of 1e-8, but Optax takes twice the time.
 """
 
 from collections.abc import Callable
@@ -14,44 +18,44 @@ import numpy as np
 
 from irlax.typing import Array, Bool, Float, Int, Scalar
 
-#: Evaluations in one line search; each halves or doubles the step.
+#: The most evaluations in one line search; each halves or doubles the step.
 MAX_TRIALS = 40
-#: Sufficient decrease and sufficient flattening of the slope (the weak Wolfe conditions).
-DECREASE, FLATTENING = 1e-4, 0.9
+#: The constants of the weak Wolfe conditions: sufficient decrease, and curvature.
+DECREASE, CURVATURE = 1e-4, 0.9
 
-#: (x, warm_start) ↦ ((loss, warm_start), gradient), where the warm_start of one evaluation speeds up the next.
+#: (x, warm_start) ↦ ((loss, warm_start), gradient), where the warm start of one evaluation speeds up the next.
 Loss = Callable[[Float[Array, " K"], Any], tuple[tuple[Float[Array, ""], Any], Float[Array, " K"]]]
 
 
 class State(eqx.Module):
-    """Where the search is, and the last pairs of steps and changes of the gradient, the newest in row −1."""
+    """The current point, and the last steps with the changes of the gradient along them, the newest in row −1."""
 
     x: Float[Array, " K"]
     loss: Float[Array, ""]
     gradient: Float[Array, " K"]
-    #: −H⁻¹∇, with the curvature that was met on the way: where to look next.
+    #: −H⁻¹∇ with the approximate Hessian of these pairs: the direction of the next line search.
     quasi_newton_step: Float[Array, " K"]
     steps: Float[Array, "pairs K"]
     changes: Float[Array, "pairs K"]
-    #: How many points were settled on, the start included.
+    #: The number of accepted points, the start included.
     count: Int[Array, ""]
-    #: Whether the last line search found nothing better.
-    stuck: Bool[Array, ""]
-    #: What the last evaluation of the loss left for the next.
+    #: Whether the last line search failed.
+    stalled: Bool[Array, ""]
+    #: The warm start of the next evaluation.
     warm_start: Any
 
     @classmethod
     def at(cls, x: Float[Array, " K"], pairs: int, warm_start: Any) -> "State":
-        """A search that starts at x. The first step will be to evaluate there: one place to compile the loss in."""
-        # By NumPy, since the first use of each operation on a device compiles it; and strongly typed, as the loop
-        # returns them: else the loop would be compiled once more for its own result.
-        nothing, here = np.zeros((pairs, len(x)), x.dtype), np.zeros(len(x), x.dtype)
-        unknown, none = np.asarray(np.inf, x.dtype), np.zeros((), int)
-        return cls(x, unknown, here, here, nothing, nothing, none, np.asarray(False), warm_start)
+        """The state before x is evaluated; the first step evaluates it, so that the loss is compiled only once."""
+        # By NumPy, since the first use of each operation on a device compiles it. With the dtypes that the loop
+        # returns, or the loop would be compiled again for its own result.
+        no_pairs, zeros = np.zeros((pairs, len(x)), x.dtype), np.zeros(len(x), x.dtype)
+        infinite, count = np.asarray(np.inf, x.dtype), np.zeros((), int)
+        return cls(x, infinite, zeros, zeros, no_pairs, no_pairs, count, np.asarray(False), warm_start)
 
 
-class Stretch(NamedTuple):
-    """The state after some iterations, and what each of them saw."""
+class Chunk(NamedTuple):
+    """The state after some iterations, and the point, loss and gradient of each."""
 
     state: State
     parameters: Float[Array, "length K"]
@@ -67,35 +71,36 @@ def advance(
     limit: Int[Array, ""] | int,
     tol: Scalar,
     length: int,
-) -> Stretch:
-    """At most `limit` iterations (of `length` that are recorded), until the gradient's `size` is within `tol`."""
-    began = state.count
+) -> Chunk:
+    """At most `limit` iterations (the first `length` are recorded), until the gradient's `size` is within `tol`."""
+    first = state.count
 
-    def unfinished(stretch):
-        state = stretch.state
-        arrived = (state.count > 0) & (size(state.gradient) <= tol)
-        return (state.count - began < limit) & ~state.stuck & ~arrived
+    def unfinished(chunk):
+        state = chunk.state
+        converged = (state.count > 0) & (size(state.gradient) <= tol)
+        return (state.count - first < limit) & ~state.stalled & ~converged
 
-    def iterate(stretch):
-        state = _stepped(value_and_gradient, stretch.state)
-        place = jnp.where(state.stuck, length, state.count - 1 - began)
+    def iterate(chunk):
+        state = _take_step(value_and_gradient, chunk.state)
+        row = jnp.where(state.stalled, length, state.count - 1 - first)
 
-        def noted(record, entry):
-            return record.at[place].set(entry, mode="drop")
+        def record(rows, entry):
+            return rows.at[row].set(entry, mode="drop")
 
-        return Stretch(
+        return Chunk(
             state,
-            noted(stretch.parameters, state.x),
-            noted(stretch.losses, state.loss),
-            noted(stretch.gradients, state.gradient),
+            record(chunk.parameters, state.x),
+            record(chunk.losses, state.loss),
+            record(chunk.gradients, state.gradient),
         )
 
     empty = jnp.zeros((length, len(state.x)), state.x.dtype)
-    return jax.lax.while_loop(unfinished, iterate, Stretch(state, empty, jnp.zeros(length, state.x.dtype), empty))
+    return jax.lax.while_loop(unfinished, iterate, Chunk(state, empty, jnp.zeros(length, state.x.dtype), empty))
 
 
-def _stepped(value_and_gradient: Loss, state: State) -> State:
-    # A direction that does not descend comes from bad curvature: start again from the gradient.
+def _take_step(value_and_gradient: Loss, state: State) -> State:
+    """The state after one line search."""
+    # A direction that does not descend comes from a bad approximation: take the gradient instead.
     descends = state.quasi_newton_step @ state.gradient < 0
     direction = jnp.where(descends, state.quasi_newton_step, -state.gradient)
     first = jnp.where(state.count <= 1, 1 / jnp.maximum(1, jnp.linalg.norm(state.gradient)), 1.0)
@@ -108,18 +113,18 @@ def _stepped(value_and_gradient: Loss, state: State) -> State:
     step, change = x - state.x, gradient - state.gradient
     curved = found & (state.count > 0) & (step @ change > 1e-10 * jnp.linalg.norm(step) * jnp.linalg.norm(change))
 
-    def remembered(rows, row):
+    def appended(rows, row):
         return jnp.where(curved, jnp.concatenate([rows[1:], row[None]]), rows)
 
-    steps, changes = remembered(state.steps, step), remembered(state.changes, change)
-    ahead = -_inverse_hessian_times(steps, changes, gradient)
-    return State(x, loss, gradient, ahead, steps, changes, state.count + found, ~found, end.warm_start)
+    steps, changes = appended(state.steps, step), appended(state.changes, change)
+    next_step = -_inverse_hessian_times(steps, changes, gradient)
+    return State(x, loss, gradient, next_step, steps, changes, state.count + found, ~found, end.warm_start)
 
 
 def _inverse_hessian_times(
     steps: Float[Array, "pairs K"], changes: Float[Array, "pairs K"], vector: Float[Array, " K"]
 ) -> Float[Array, " K"]:
-    """The two-loop recursion; rows not yet filled are zero and drop out."""
+    """H⁻¹v by the two-loop recursion; rows that are not yet filled are zero and have no effect."""
     products = (steps * changes).sum(axis=1)
     inverse = jnp.where(products > 0, 1 / jnp.where(products > 0, products, 1), 0)
     pairs = len(inverse)
@@ -141,7 +146,7 @@ def _inverse_hessian_times(
 
 
 class _Trial(NamedTuple):
-    """A point on the line, and the interval that a good one lies in."""
+    """A point on the line, and the interval that contains an acceptable one."""
 
     length: Float[Array, ""]
     low: Float[Array, ""]
@@ -159,11 +164,11 @@ def _line_search(
 ) -> _Trial:
     """A step that satisfies the weak Wolfe conditions, by bisection and doubling (Lewis and Overton 2013).
 
-    Below the resolution of the loss its decrease cannot be seen; there the slope decides (Hager and Zhang 2005).
+    Where the decrease is below the resolution of the loss, the slope decides (Hager and Zhang 2005).
     """
     slope = state.gradient @ direction
-    starting = state.count == 0
-    blur = 1e-13 * jnp.maximum(1, jnp.abs(state.loss))
+    at_start = state.count == 0
+    resolution = 1e-13 * jnp.maximum(1, jnp.abs(state.loss))
 
     def unfinished(trial):
         return ~trial.found & (trial.attempts < MAX_TRIALS)
@@ -173,20 +178,20 @@ def _line_search(
         (loss, warm_start), gradient = value_and_gradient(x, trial.warm_start)
         new_slope = gradient @ direction
         falls = loss <= state.loss + DECREASE * trial.length * slope
-        blind = (loss <= state.loss + blur) & (new_slope <= (2 * DECREASE - 1) * slope)
+        falls_by_slope = (loss <= state.loss + resolution) & (new_slope <= (2 * DECREASE - 1) * slope)
         # At the start there is nothing to compare with, and the direction is zero.
-        low_enough = (falls | blind | starting) & jnp.isfinite(loss) & jnp.isfinite(gradient).all()
-        flat_enough = (new_slope >= FLATTENING * slope) | starting
+        low_enough = (falls | falls_by_slope | at_start) & jnp.isfinite(loss) & jnp.isfinite(gradient).all()
+        flat_enough = (new_slope >= CURVATURE * slope) | at_start
         low = jnp.where(low_enough, trial.length, trial.low)
         high = jnp.where(low_enough, trial.high, trial.length)
         length = jnp.where(jnp.isfinite(high), (low + high) / 2, 2 * low)
         return _Trial(length, low, high, x, loss, gradient, warm_start, trial.attempts + 1, low_enough & flat_enough)
 
-    nowhere, everywhere = jnp.zeros_like(first), jnp.full_like(first, jnp.inf)
+    low, high = jnp.zeros_like(first), jnp.full_like(first, jnp.inf)
     start = _Trial(
         first,
-        nowhere,
-        everywhere,
+        low,
+        high,
         state.x,
         state.loss,
         state.gradient,

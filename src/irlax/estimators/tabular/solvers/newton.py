@@ -6,7 +6,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.estimators.tabular.problem import Evaluation, Problem
-from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState, converged, evaluated, judge
+from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState, assess_step, converged, evaluated
 from irlax.estimators.tabular.solvers.trust_region import exact_step, steihaug_step
 from irlax.registry import stored
 from irlax.status import Status
@@ -14,12 +14,12 @@ from irlax.typing import Float
 
 #: Up to this many parameters curvature is kept as a matrix; above it, as Hessian-vector products.
 DENSE_HESSIAN = 400
-#: The first radius, in units of the features, and rejected steps in a row after which the search has stalled.
-FIRST_RADIUS, MOST_REJECTED = 10.0, 30
+#: The first radius, in units of the features, and the number of rejected steps in a row after which the search stalls.
+FIRST_RADIUS, MAX_REJECTED = 10.0, 30
 
 
 class TrustRegion(NamedTuple):
-    """How far the quadratic model is trusted, and how many steps in a row were rejected."""
+    """The radius within which the quadratic model is trusted, and the number of rejected steps in a row."""
 
     radius: float = FIRST_RADIUS
     rejected: int = 0
@@ -47,16 +47,16 @@ class Newton(AbstractSolver):
         step, predicted = trust_region_step(problem, at, radius)
         length = float(np.linalg.norm(step))
         new = problem.evaluate(at.x + step, at.warm_starts)
-        trial = judge(problem, at, new, predicted, share=0.05, shrinkage=0.9)
-        if trial.good:
-            wider = trial.gained > 0.75 * predicted and length > 0.8 * radius
+        trial = assess_step(problem, at, new, predicted, share=0.05, shrinkage=0.9)
+        if trial.accepted:
+            wider = trial.decrease > 0.75 * predicted and length > 0.8 * radius
             region = TrustRegion(3 * radius if wider else radius)
             return SolverState(new, new, converged(problem, new, tol), region)
-        if trial.blind and length < 0.99 * radius:
-            # A step that the radius cut short promises little wherever it is; a full one is the rounding floor.
-            return SolverState(at, at, Status.ROUNDING_FLOOR, state.inner, passed=())
-        if rejected + 1 > MOST_REJECTED:
-            return SolverState(at, at, Status.STALLED, state.inner, passed=())
+        if trial.below_resolution and length < 0.99 * radius:
+            # A step cut short by the radius predicts little decrease anywhere; only for a full one is this the floor.
+            return SolverState(at, at, Status.ROUNDING_FLOOR, state.inner, visited=())
+        if rejected + 1 > MAX_REJECTED:
+            return SolverState(at, at, Status.STALLED, state.inner, visited=())
         return SolverState(at, at, None, TrustRegion(min(radius, length) / 4, rejected + 1))
 
 

@@ -1,4 +1,4 @@
-"""What all solvers share: states, the iteration that the driver runs, and the rule of the rounding floor."""
+"""The base class of solvers, their states, the iteration that the driver runs, and the test of a trial step."""
 
 import abc
 from collections.abc import Sequence
@@ -16,39 +16,39 @@ from irlax.typing import Float
 
 
 class SolverState(NamedTuple):
-    """Where a solver is."""
+    """The state of a solver."""
 
     #: The latest point.
     at: Evaluation
-    #: What would be returned now: the best point, for solvers that may go uphill; None if the latest one is still to be
-    #: evaluated, because the solver looks at something else than the problem's loss.
-    found: Evaluation | None
+    #: The point that is returned if the search ends here: the best one, for solvers whose loss may rise; None if the
+    #: latest one must first be evaluated, because the solver minimises something else than the problem's loss.
+    best: Evaluation | None
     #: How the search ended; None while it goes on.
     ended: Status | None
-    #: What the solver keeps between steps.
+    #: What else the solver needs for its next step.
     inner: Any = None
-    #: Points that the last step passed through, the latest one last; None if that is the only one.
-    passed: Sequence[Evaluation] | None = None
-    #: About −H⁻¹∇, where the solver has an idea of the curvature.
+    #: Points that the last step visited, the latest one last; None if that is the only one.
+    visited: Sequence[Evaluation] | None = None
+    #: An approximation of −H⁻¹∇, from solvers that approximate the curvature.
     quasi_newton_step: Float[np.ndarray, " K"] | None = None
 
 
 class AbstractSolver(eqx.Module):
-    """A way to minimise a `Problem`: a loss, its gradient, and curvature on demand."""
+    """A method to minimise a `Problem`."""
 
     max_steps: eqx.AbstractVar[int]
 
     @abc.abstractmethod
     def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
-        """The state at a point, or at one that was evaluated already."""
+        """The state at the start, which is a point or an evaluation of one."""
 
     @abc.abstractmethod
     def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
-        """The state one step on; it has ended once no entry of the gradient exceeds `tol`."""
+        """The state after one step; it has ended once no entry of the gradient exceeds `tol`."""
 
 
 class Minimisation(AbstractResumable[SolverState]):
-    """A solver at work on a problem."""
+    """The iteration of a solver on a problem."""
 
     solver: AbstractSolver
     problem: Problem
@@ -71,22 +71,22 @@ class Minimisation(AbstractResumable[SolverState]):
         return [state.at.x]
 
     def restore(self, arrays: list[np.ndarray]) -> SolverState:
-        # What a solver has learned of the curvature is soon learned again, and the optimum is the same.
+        # The approximation of the curvature is not saved: it is soon rebuilt, and the optimum is the same.
         return self.solver.init(self.problem, arrays[0], self.tol)
 
     def iterates(self, state: SolverState) -> list[Iterate]:
-        points = (state.at,) if state.passed is None else state.passed
+        points = (state.at,) if state.visited is None else state.visited
         return [minimisation_iterate(self.problem, at) for at in points]
 
 
 def minimisation_iterate(problem: Problem, at: Evaluation) -> Iterate:
-    """A point, as callbacks and the history receive it."""
+    """A point as an iterate, for callbacks and the history."""
     scale = np.asarray(problem.scale)
     return Iterate(NEXT, {"loss": at.loss, "gradient": float(largest(at.gradient, scale))}, at.x / scale)
 
 
 class Solution(NamedTuple):
-    """Where a solver stopped, and why."""
+    """The point at which a solver stopped, and how the search ended."""
 
     at: Evaluation
     status: Status
@@ -101,42 +101,44 @@ def minimise(
     tol: float,
     session: Session | None = None,
 ) -> Solution:
-    """Run a solver to its end; without a session, as a part of something else that reports nothing."""
+    """The solution of a problem; without a session nothing is reported."""
     session = Session("") if session is None else session
     state, status = session.run(Minimisation(solver, problem, start, tol), limit=solver.max_steps)
-    at = problem.evaluate(state.at.x) if state.found is None else state.found
+    at = problem.evaluate(state.at.x) if state.best is None else state.best
     return Solution(at, status, session.history, state.quasi_newton_step)
 
 
 def evaluated(problem: Problem, start: Float[np.ndarray, " K"] | Evaluation) -> Evaluation:
-    """The loss and its gradient at a point, if they are not known."""
+    """The loss and its gradient at the start, evaluated unless they are given."""
     return start if isinstance(start, Evaluation) else problem.evaluate(start)
 
 
 def converged(problem: Problem, at: Evaluation, tol: float) -> Status | None:
-    """CONVERGED, if no entry of the gradient exceeds the tolerance."""
+    """CONVERGED if no entry of the gradient exceeds the tolerance, else None."""
     return Status.CONVERGED if largest(at.gradient, np.asarray(problem.scale)) <= tol else None
 
 
-class Judgement(NamedTuple):
-    """What a trial step achieved."""
+class TrialStep(NamedTuple):
+    """The assessment of a trial step."""
 
-    good: bool
-    #: Whether the predicted decrease is below the resolution of the loss, so that only the gradient could tell.
-    blind: bool
-    gained: float
+    accepted: bool
+    #: Whether the predicted decrease is below the resolution of the loss, so that only the gradient can show progress.
+    below_resolution: bool
+    #: By how much the loss fell.
+    decrease: float
 
 
-def judge(
+def assess_step(
     problem: Problem, at: Evaluation, new: Evaluation, predicted: float, *, share: float, shrinkage: float
-) -> Judgement:
-    """Whether the loss falls by `share` of what was predicted; below its resolution, whether the gradient shrinks.
+) -> TrialStep:
+    """Whether a step is accepted: the loss falls by at least `share` of the predicted decrease.
 
-    It must shrink to less than `shrinkage` of what it was. A step of full length that is neither is the rounding floor:
-    float64 shows nothing left to gain.
+    If the predicted decrease is below the resolution of the loss, the gradient must instead shrink to less than
+    `shrinkage` of its length. A step of full length that fails this second test is at the rounding floor: in float64 no
+    further decrease can be measured.
     """
-    blind = predicted <= problem.resolution * max(1.0, abs(at.loss))
-    gained = at.loss - new.loss
+    below_resolution = predicted <= problem.resolution * max(1.0, abs(at.loss))
+    decrease = at.loss - new.loss
     shrinks = np.linalg.norm(new.gradient) < shrinkage * np.linalg.norm(at.gradient)
-    good = bool(np.isfinite(new.loss) and (shrinks if blind else gained >= share * predicted))
-    return Judgement(good, bool(blind), gained)
+    accepted = bool(np.isfinite(new.loss) and (shrinks if below_resolution else decrease >= share * predicted))
+    return TrialStep(accepted, bool(below_resolution), decrease)

@@ -1,4 +1,10 @@
-"""Steps of trust-region Newton: minimisers of a quadratic model within a radius."""
+"""Steps of trust-region Newton: minimisers of a quadratic model within a radius.
+
+SciPy solves the same two subproblems, but only inside `minimize(method="trust-exact" or "trust-ncg")`, whose loop
+cannot take a single step and accepts steps by the loss alone, which near the optimum is rounding error. And along a
+direction that the data do not identify, where slope and curvature are rounding errors, its exact step goes to the edge
+of the region (10 of a radius of 10 for a slope of 1e-13 and a curvature of 1e-17), where `exact_step` stays at 0.
+"""
 
 from collections.abc import Callable
 
@@ -6,19 +12,22 @@ import numpy as np
 
 
 def exact_step(hessian: np.ndarray, gradient: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
-    """Moré and Sorensen (1983), through the eigenvalues."""
+    """The minimiser within the radius, and the decrease that the model predicts; the Hessian may be indefinite.
+
+    Moré and Sorensen (1983), by an eigendecomposition and bisection.
+    """
     curvature, axes = np.linalg.eigh(hessian)
     slope = axes.T @ gradient
     largest = max(np.abs(curvature).max(), 1e-300)
-    # Directions that the data do not see have neither slope nor curvature but for rounding: stay on them.
+    # Directions that the data do not identify have slope and curvature 0 up to rounding: no step is taken along them.
     rounding = max(1e-10, 1e-9 * np.abs(slope).max())
-    unseen = (np.abs(curvature) < 1e-10 * largest) & (np.abs(slope) < rounding)
-    slope = np.where(unseen, 0.0, slope)
+    unidentified = (np.abs(curvature) < 1e-10 * largest) & (np.abs(slope) < rounding)
+    slope = np.where(unidentified, 0.0, slope)
 
     def step(shift):
-        return -slope / np.where(unseen, 1.0, curvature + shift)
+        return -slope / np.where(unidentified, 1.0, curvature + shift)
 
-    least = curvature[~unseen].min(initial=np.inf)
+    least = curvature[~unidentified].min(initial=np.inf)
     low = max(0.0, -least) + (0.0 if least > 1e-14 * largest else 1e-14 * largest)
     if np.linalg.norm(step(low)) > radius:
         high = low + np.linalg.norm(slope) / radius + largest
@@ -35,38 +44,42 @@ def exact_step(hessian: np.ndarray, gradient: np.ndarray, radius: float) -> tupl
 def steihaug_step(
     product: Callable[[np.ndarray], np.ndarray], gradient: np.ndarray, radius: float
 ) -> tuple[np.ndarray, float]:
-    """Conjugate gradients until the residual is small, the curvature negative, or the radius reached."""
-    step, curved = np.zeros_like(gradient), np.zeros_like(gradient)
+    """A step by conjugate gradients, and the decrease that the model predicts; `product` multiplies by the Hessian.
+
+    It ends when the residual is small, the curvature negative, or the radius reached. Steihaug (1983).
+    """
+    step, hessian_step = np.zeros_like(gradient), np.zeros_like(gradient)
     residual, direction = gradient.copy(), -gradient
-    # A residual that shrinks with the gradient keeps the convergence superlinear.
-    goal = min(0.1, np.sqrt(np.linalg.norm(gradient))) * np.linalg.norm(gradient)
+    # A tolerance that shrinks faster than the gradient keeps the convergence superlinear.
+    tolerance = min(0.1, np.sqrt(np.linalg.norm(gradient))) * np.linalg.norm(gradient)
     for _ in range(min(len(gradient), 500)):
-        along = product(direction)
-        bend = direction @ along
-        if bend <= 1e-14 * (direction @ direction) * max(np.linalg.norm(along), 1e-300):
-            return _to_boundary(step, curved, direction=direction, along=along, gradient=gradient, radius=radius)
-        length = (residual @ residual) / bend
+        image = product(direction)
+        curvature = direction @ image
+        if curvature <= 1e-14 * (direction @ direction) * max(np.linalg.norm(image), 1e-300):
+            return _to_boundary(step, hessian_step, direction=direction, image=image, gradient=gradient, radius=radius)
+        length = (residual @ residual) / curvature
         if np.linalg.norm(step + length * direction) >= radius:
-            return _to_boundary(step, curved, direction=direction, along=along, gradient=gradient, radius=radius)
-        step, curved = step + length * direction, curved + length * along
-        new_residual = residual + length * along
-        if np.linalg.norm(new_residual) <= goal:
+            return _to_boundary(step, hessian_step, direction=direction, image=image, gradient=gradient, radius=radius)
+        step, hessian_step = step + length * direction, hessian_step + length * image
+        new_residual = residual + length * image
+        if np.linalg.norm(new_residual) <= tolerance:
             break
         direction = -new_residual + (new_residual @ new_residual) / (residual @ residual) * direction
         residual = new_residual
-    return step, float(-(gradient @ step) - 0.5 * (step @ curved))
+    return step, float(-(gradient @ step) - 0.5 * (step @ hessian_step))
 
 
 def _to_boundary(
     step: np.ndarray,
-    curved: np.ndarray,
+    hessian_step: np.ndarray,
     *,
     direction: np.ndarray,
-    along: np.ndarray,
+    image: np.ndarray,
     gradient: np.ndarray,
     radius: float,
 ) -> tuple[np.ndarray, float]:
+    """The step prolonged along `direction` to the radius, and the decrease that the model predicts."""
     a, b, c = direction @ direction, step @ direction, step @ step - radius**2
     length = (-b + np.sqrt(max(b * b - a * c, 0.0))) / max(a, 1e-300)
-    step, curved = step + length * direction, curved + length * along
-    return step, float(-(gradient @ step) - 0.5 * (step @ curved))
+    step, hessian_step = step + length * direction, hessian_step + length * image
+    return step, float(-(gradient @ step) - 0.5 * (step @ hessian_step))

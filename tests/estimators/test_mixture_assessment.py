@@ -9,10 +9,10 @@ from scipy.special import log_softmax, logsumexp
 
 import irlax as ix
 from irlax.estimators.tabular.cross_validation import CANDIDATES, FOLDS
-from irlax.estimators.tabular.fit_by_minimising import pose
+from irlax.estimators.tabular.fit_by_minimising import make_problem
+from irlax.estimators.tabular.mixture_assessment import assess_mixture
 from irlax.estimators.tabular.mixture_model import mixture_of
 from irlax.estimators.tabular.mixture_page import mixture_page
-from irlax.estimators.tabular.mixture_verdict import verdict
 from irlax.estimators.tabular.pairing import pair_up
 from irlax.estimators.tabular.solvers import Solution
 from irlax.iteration import Session
@@ -57,12 +57,12 @@ def test_a_type_that_nobody_is_of_is_one_too_many_however_small_its_share(fit, o
     with scope():
         (bound,), (expert,) = pair_up(MDP, REWARD, DEMOS, None, "auto")
         mixture = mixture_of(bound, expert, np.arange(24), num_types=3)
-        one, _ = pose([mixture.likelihood], (bound,), (expert,), 0.0)
+        single, _ = make_problem([mixture.likelihood], (bound,), (expert,), 0.0)
         # Nobody takes the actions as evenly as the third type would.
         x = np.concatenate([fit.parameters.ravel(), [0.0, 0.0], [np.log(fit.shares[1] / fit.shares[0]), odds]])
-        problem = mixture.posed(one)
+        problem = mixture.to_problem(single)
         found = Solution(problem.evaluate(x), ix.Status.CONVERGED, [])
-        end = verdict(mixture, problem, found, Session(""), tol=1e-7, individuals=24.0)
+        end = assess_mixture(mixture, problem, found, Session(""), tol=1e-7, individuals=24.0)
     assert end.status is ix.Status.UNBOUNDED
     assert "Type 3" in end.reason and "24 individuals" in end.reason and "fewer types" in end.reason
 
