@@ -25,10 +25,11 @@ for method in options.methods:
     settings = {} if method == "BehaviouralCloning" else {"rounds": rounds}
     fit = getattr(ix, method)(**settings).fit(env, demos, key=jax.random.key(0))
     returns = ix.evaluate(env, fit.policy, num=100, key=jax.random.key(1))
-    last = "" if fit.reward is None else f", gap {fit.history['gap'][-1]:+.2f} after {fit.iterations} rounds"
+    learned = isinstance(fit, ix.RewardFit)
+    last = "" if not learned else f", gap {fit.history['gap'][-1]:+.2f} after {fit.iterations} rounds"
     print(f"{method}: true return {returns.mean():.0f} ± {returns.std():.0f}{last}")
 
-    if fit.reward is not None:
+    if learned:
         # The learned reward of an upright pole and of one that leans, both in the middle and at rest.
         for name, angle in (("upright", 0.0), ("leaning", 0.15)):
             seen = jax.numpy.array([0.0, 0.0, angle, 0.0, 0.0])

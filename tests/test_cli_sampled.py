@@ -55,7 +55,7 @@ def test_fit_writes_what_it_prints(run, files):
     fit = ix.load(run)
     printed = (files / "printed.txt").read_text()
     assert printed == f"{fit.summary()}\n" == irlax("show", run).out and "point-maze" in printed
-    assert fit.method == "AIRL" and fit.status is ix.Status.TRAINED and fit.num_rounds == 2
+    assert fit.method == "AIRL" and fit.status is ix.Status.TRAINED and fit.iterations == 2
     assert dict(fit.settings)["learner.discount"] == 0.9 and fit.reward.over == "s" and fit.learned.discount == 0.9
     seen = read_demos(files / "maze.npz")
     assert np.array_equal(fit.demos.observations, seen.observations) and fit.num_choices == 40
@@ -92,7 +92,7 @@ def test_an_interrupt_leaves_the_fit_so_far(sent, code, files, tmp_path, monkeyp
     end = irlax(*tiny_fit(files, tmp_path / "run"))
     fit = ix.load(tmp_path / "run")
     assert end.code == code and "interrupted" in end.err and "Traceback" not in end.err
-    assert fit.status is ix.Status.INTERRUPTED and fit.num_rounds == 1
+    assert fit.status is ix.Status.INTERRUPTED and fit.iterations == 1
 
 
 def test_cloning_takes_the_demonstrations_that_ship(tmp_path):

@@ -138,12 +138,13 @@ class Watch(NamedTuple):
 class Session:
     """The loop, for one iteration or for several that make up one fit; a context manager."""
 
-    def __init__(self, title: str, *, limit: int | None = None, watch: Watch = Watch()) -> None:  # noqa: B008
+    def __init__(self, title: str, *, total: int | None = None, watch: Watch = Watch()) -> None:  # noqa: B008
         self.history: list[Iterate] = []
         #: Whether it was asked to stop: by a callback, or by Ctrl-C.
         self.stopped = False
         self._title = title
-        self._limit = limit
+        #: Steps that a full progress bar stands for.
+        self._total = total
         self._watch = watch
         self._stack = contextlib.ExitStack()
         self._bar: Bar | None = None
@@ -151,7 +152,7 @@ class Session:
         self._recorder: Recorder | None = None
 
     def __enter__(self) -> "Session":
-        self._bar = self._stack.enter_context(progress_bar(self._title, self._limit, shown=self._watch.progress))
+        self._bar = self._stack.enter_context(progress_bar(self._title, self._total, shown=self._watch.progress))
         self._interrupt = self._stack.enter_context(interruptible())
         return self
 

@@ -31,8 +31,9 @@ class RunFolder(eqx.Module):
     """Where a run is recorded: every iterate in `path/log.jsonl`, its state in `path/checkpoint.npz`.
 
     A checkpoint is written every `checkpoint_every` seconds, and at the end. With `resume` a run of the same settings,
-    data and key goes on from it, and ends as one that was never stopped; without, a folder that holds a checkpoint is
-    refused. `tensorboard` writes the numbers of each iterate as events, too.
+    data and key goes on from it: training and sampled fits end bit for bit as if they had never been stopped, other
+    fits at the same optimum. Without, a folder that holds a checkpoint is refused. `tensorboard` writes the numbers of
+    each iterate as events, too.
     """
 
     path: str = eqx.field(converter=os.fspath)
@@ -44,7 +45,11 @@ class RunFolder(eqx.Module):
         checks.positive("checkpoint_every", self.checkpoint_every, zero=True)
 
 
-def as_run_folder(run: RunFolder | str | os.PathLike[str] | None) -> RunFolder | None:
+#: A run folder, or the path of one to begin in.
+RunLike = RunFolder | str | os.PathLike[str] | None
+
+
+def as_run_folder(run: RunLike) -> RunFolder | None:
     """A run folder; a bare path is one to begin in."""
     return run if run is None or isinstance(run, RunFolder) else RunFolder(os.fspath(run))
 
@@ -56,6 +61,15 @@ def fingerprint(tree: Any) -> str:
         total.update(f"{leaf.dtype}{leaf.shape}".encode())
         total.update(np.ascontiguousarray(leaf).tobytes())
     return total.hexdigest()
+
+
+def identity_of(thing: Any) -> str | None:
+    """A text by which an environment or a reward is known again: its class, its settings and a hash of its arrays."""
+    if thing is None:
+        return None
+    if not isinstance(thing, eqx.Module):
+        return type(thing).__name__
+    return f"{eqx.tree_pformat(thing, width=10_000)} {fingerprint(eqx.filter(thing, eqx.is_array_like))}"
 
 
 class Snapshot(NamedTuple):

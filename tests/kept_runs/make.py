@@ -15,6 +15,7 @@ import numpy as np
 
 import irlax as ix
 from irlax.registry import to_parts
+from irlax.spaces import uniform_action
 
 S, A = 3, 2
 
@@ -51,16 +52,28 @@ def tabular_fits():
     }
 
 
+def sampled_fits():
+    """A fit with a reward and a potential, and one without a reward."""
+    env = ix.envs.make("point-maze", horizon=5)
+    demos = ix.envs.collect(
+        env, lambda observation, key: uniform_action(env.actions, key=key), 2, key=jax.random.key(0)
+    )
+    net, learner = ix.RewardNet(over="s", width=3, depth=1), ix.rl.PPO(temperature=1.0, explore=0.0, width=3, depth=1)
+    airl = ix.AIRL(reward=net, potential=net, rounds=ix.Rounds(num=2, episodes=8), learner=learner)
+    cloning = ix.BehaviouralCloning(steps=3, width=3, depth=1)
+    return {name: each.fit(env, demos, key=jax.random.key(1)) for name, each in (("airl", airl), ("cloning", cloning))}
+
+
 def expected(fit):
     """What must still be true of a run when it is loaded."""
-    rewards = getattr(fit, "rewards", None)
-    leaves = [] if rewards is None else jax.tree.leaves([reward.parameters for reward in rewards])
+    tabular = hasattr(fit, "rewards")
+    leaves = jax.tree.leaves([reward.parameters for reward in fit.rewards] if tabular else fit.policy)
     return {
         "class": type(fit).__name__,
         "estimator": to_parts(fit.estimator).record,
         "status": fit.status.name,
         "log_likelihood": fit.log_likelihood,
-        "parameters": np.concatenate([np.ravel(leaf) for leaf in leaves]).tolist() if leaves else [],
+        "parameters": np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(float).tolist(),
         "summary": str(fit.summary()).splitlines()[:3],
     }
 
@@ -69,7 +82,7 @@ def main(folder: Path) -> None:
     """Save all fits, with what is expected of each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, fit in tabular_fits().items():
+        for name, fit in (tabular_fits() | sampled_fits()).items():
             fit.save(folder / name)
             (folder / f"{name}.json").write_text(json.dumps(expected(fit), indent=1, ensure_ascii=False) + "\n")
 

@@ -204,7 +204,7 @@ def test_five_members_make_dynamics_of_ones_own(horizon, tmp_path):
     successors = np.broadcast_to((np.arange(size)[:, None, None] + np.arange(2)) % size, (size, 2, 2))
     probs = np.broadcast_to([[0.75, 0.25], [0.25, 0.75]], successors.shape)
     known = ix.MDP.from_successors(successors, probs, initial, discount=0.9, horizon=horizon)
-    own = ix.MDP(Ring(size), initial, discount=0.9, horizon=horizon)
+    own = ix.MDP.from_dynamics(Ring(size), initial, discount=0.9, horizon=horizon)
     for plan in (ix.soft_plan, ix.path_plan, ix.hard_plan):
         plans = plan(own, reward), plan(known, reward)
         np.testing.assert_allclose(plans[0].value, plans[1].value, atol=1e-8)

@@ -35,9 +35,9 @@ class Fit(eqx.Module):
         return self.status.success
 
     @property
+    @abc.abstractmethod
     def iterations(self) -> int:
-        """Steps that were taken."""
-        return max(len(self.history) - 1, 0)
+        """Steps that were taken: of a solver, or rounds of acting and learning."""
 
     @abc.abstractmethod
     def summary(self) -> Summary:

@@ -34,6 +34,7 @@ from irlax.mdp import MDP
 from irlax.mdp.npz import load_mdp, save_mdp
 from irlax.registry import FileFormat
 from irlax.run_folder import CHECKPOINT, LOG
+from irlax.status import Status
 from irlax.version import __version__
 
 #: Raised when a folder's layout changes; what a class keeps in its record may grow without that.
@@ -60,8 +61,9 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
         storage.save_arrays(folder / ARRAYS, parts.arrays)
         for name, thing in parts.files.items():
             registry.file_format(thing).write(folder / name, thing)
-        # The log of a run belongs to its fit; its checkpoint is of no more use.
-        for old in (*target.glob(LOG), *target.glob("events.*")):
+        # The log of a run belongs to its fit; its checkpoint is of use as long as the fit is unfinished.
+        kept = [LOG, "events.*", *([CHECKPOINT] if fit.status is Status.INTERRUPTED else [])]
+        for old in (path for pattern in kept for path in target.glob(pattern)):
             shutil.copy2(old, folder)
     return Path(path)
 

@@ -229,6 +229,23 @@ class MDP(StaysOnDevice):
         by_row = (*merge_repeated(followers, probs, available), available, owner)
         return _assembled(_sparse, by_row, available=available, rows=several, **rest)
 
+    @classmethod
+    def from_dynamics(
+        cls,
+        dynamics: AbstractDynamics,
+        initial: Any,
+        *,
+        discount: Scalar,
+        horizon: int | None = None,
+        available: Any = None,
+    ) -> "MDP":
+        """From dynamics of any class, such as one of your own; the other arguments are checked as usual."""
+        if not isinstance(dynamics, AbstractDynamics):
+            raise TypeError(f"`dynamics` must be an AbstractDynamics, but is a {type(dynamics).__name__}.")
+        available = _checked_available(available, (dynamics.num_states, dynamics.num_actions))
+        rest: Any = {"initial": initial, "discount": discount, "horizon": horizon, "available": available}
+        return _assembled(lambda given: given, (dynamics,), **rest)
+
     @property
     def num_states(self) -> int:
         """S."""

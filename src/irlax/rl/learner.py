@@ -6,7 +6,6 @@ jitted. The reward is an argument, any callable pytree r(s, a, s'), so that new 
 
 import abc
 import math
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from irlax import checks
 from irlax.envs.environment import AbstractEnvironment
 from irlax.envs.experience import Runner, Transition, collect_steps, init_runners
 from irlax.iteration import Callback
-from irlax.run_folder import RunFolder, as_run_folder
+from irlax.run_folder import RunLike, as_run_folder
 from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, Int, PRNGKeyArray, Scalar
 
@@ -140,7 +139,7 @@ class AbstractLearner(eqx.Module):
         steps: int | None = None,
         seeds: int | None = None,
         reward: Callable[..., Any] | None = None,
-        run: RunFolder | str | os.PathLike[str] | None = None,
+        run: RunLike = None,
         callback: Callback | None = None,
         progress: bool | None = None,
     ) -> "Training":

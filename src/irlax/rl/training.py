@@ -18,7 +18,7 @@ from irlax.iteration import AbstractResumable, Callback, History, Iterate, Sessi
 from irlax.registry import to_parts
 from irlax.rl.learner import AbstractLearner, Metrics, State, check_spaces, rounds_for
 from irlax.rl.policy_file import POLICY_FILE, save_policy
-from irlax.run_folder import RunFolder
+from irlax.run_folder import RunFolder, identity_of
 from irlax.status import Status, warn_unless_success
 from irlax.typing import Float, Int, PRNGKeyArray
 
@@ -82,9 +82,9 @@ def train(
     # Networks are trained in single precision, whatever the user's flag says.
     with jax.enable_x64(False):
         task = _task(learner, env, reward, options.seeds, key=key)
-        training = TrainingRounds(learner, task, type(env).__name__, options.seeds, rounds, key)
+        training = TrainingRounds(learner, task, identity_of(env), identity_of(reward), options.seeds, rounds, key)
         watch = Watch(options.progress, options.callback, options.run)
-        with Session("Training", limit=rounds * learner.steps_per_round, watch=watch) as session:
+        with Session("Training", total=rounds * learner.steps_per_round, watch=watch) as session:
             trained, status = session.run(training)
         result = _result(trained.state, History.of(session.history), status)
         if options.run is not None:
@@ -108,7 +108,8 @@ class TrainingRounds(AbstractResumable[Trained]):
 
     learner: AbstractLearner
     task: "_Task"
-    environment: str
+    environment: str | None
+    reward: str | None
     seeds: int | None
     num: int
     key: PRNGKeyArray
@@ -131,6 +132,7 @@ class TrainingRounds(AbstractResumable[Trained]):
         return {
             "learner": to_parts(self.learner).record,
             "environment": self.environment,
+            "reward": self.reward,
             "key": np.asarray(jr.key_data(self.key)).tolist(),
             "seeds": self.seeds,
             "rounds": self.num,

@@ -110,7 +110,7 @@ def test_airl_gets_to_the_demonstrated_frequencies():
 
 def test_a_fit_stops_once_the_gap_has_closed_and_each_round_was_announced():
     fit, lines = mce_fit()
-    assert fit.converged and fit.num_rounds == MCE.rounds.patience == len(lines)
+    assert fit.converged and fit.iterations == MCE.rounds.patience == len(lines)
     np.testing.assert_array_equal([line.numbers["gap"] for line in lines], fit.history["gap"])
     assert fit.history["steps"][-1] == MCE.rounds.patience * EPISODES * HORIZON
 
@@ -124,7 +124,7 @@ def test_a_fit_that_is_stopped_says_so_where_it_was_asked_for():
 
 def test_fits_side_by_side_differ_and_say_when_they_went_on_to_the_end():
     one, other = airl_fits()
-    assert one.status is Status.TRAINED and one.num_rounds == other.num_rounds == AIRL.rounds.num
+    assert one.status is Status.TRAINED and one.iterations == other.iterations == AIRL.rounds.num
     assert one.history["gap"].shape == other.history["gap"].shape == (AIRL.rounds.num,)
     assert (one.history["gap"] != other.history["gap"]).any()
     assert table_of(one.policy).shape == (STATES, ACTIONS)
@@ -169,7 +169,7 @@ def test_entropy_is_counted_once(make, learner):
 
 def test_a_potential_has_the_learners_discount():
     _, env, demos = problem()
-    part = AIRL.init_reward(Normaliser.init(STATES), env.actions, key=jr.key(0))
+    part = AIRL.make_reward(Normaliser.init(STATES), env.actions, key=jr.key(0))
     with pytest.raises(ValueError, match=r"the learner by 0\.6"):
         AIRL.fit(env, demos, init_reward=ShapedObservedReward(part, part, 0.9), key=jr.key(0))
 
@@ -260,7 +260,7 @@ def test_some_episodes_are_the_policys(explore):
 
 def test_a_potential_has_a_network_of_its_own():
     estimator = ix.AIRL(reward=ix.RewardNet("s", width=4, depth=1), potential=ix.RewardNet("s", width=8, depth=2))
-    reward = estimator.init_reward(Normaliser.init(STATES), ix.envs.Discrete(2), key=jr.key(0))
+    reward = estimator.make_reward(Normaliser.init(STATES), ix.envs.Discrete(2), key=jr.key(0))
     shapes = [[weight.shape for weight in part.network.weights] for part in (reward.base, reward.potential)]
     assert shapes == [[(4, STATES), (1, 4)], [(8, STATES), (8, 8), (1, 8)]]
     with pytest.raises(ValueError, match="function of states"):
@@ -270,7 +270,7 @@ def test_a_potential_has_a_network_of_its_own():
 def test_each_reward_is_normalised_as_its_own_settings_say():
     statistics = Normaliser.init(STATES).update(jnp.arange(6.0).reshape(2, STATES))
     estimator = ix.AIRL(ix.RewardNet("s"), potential=ix.RewardNet("s", normalise=False))
-    reward = estimator.init_reward(statistics, ix.envs.Discrete(2), key=jr.key(0))
+    reward = estimator.make_reward(statistics, ix.envs.Discrete(2), key=jr.key(0))
     assert reward.base.normaliser.count == 2 and reward.potential.normaliser.count == 0
 
 

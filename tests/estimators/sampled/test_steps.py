@@ -233,7 +233,7 @@ def test_losses_of_whole_episodes_are_by_weight(name):
     )
     acting = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, policy(1))
     recent = eqx.tree_at(lambda recent: recent.policies, recent, acting, is_leaf=lambda leaf: leaf is None)
-    reward = estimator.init_reward(policy().normaliser, ACTIONS, key=jr.key(3))
+    reward = estimator.make_reward(policy().normaliser, ACTIONS, key=jr.key(3))
     prepared = policy(2) if name == "gcl" else None
 
     @eqx.filter_jit

@@ -66,7 +66,7 @@ class AIRL(AbstractSampledIRL):
                 f"`potential=RewardNet(over='s', ...)`."
             )
 
-    def init_reward(
+    def make_reward(
         self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray
     ) -> AbstractObservedReward:
         base_key, potential_key = jr.split(key)

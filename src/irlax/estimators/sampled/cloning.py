@@ -69,7 +69,7 @@ class BehaviouralCloning(eqx.Module):
             rows = steps_of_demos(demos, env.actions, 1.0)
             policy, first = _init_clone(policy, rows, self)
             cloning = Cloning(self, policy, rows, first, jr.split(clone_key, self.steps))
-            with Session(type(self).__name__, limit=self.steps, watch=Watch(self.progress, callback)) as session:
+            with Session(type(self).__name__, total=self.steps, watch=Watch(self.progress, callback)) as session:
                 state, status = session.run(cloning)
             loss = np.concatenate(state.losses)
             fit = finished(

@@ -6,7 +6,6 @@ reward on them, then the policy for the reward. Both are pure functions; the tra
 """
 
 import abc
-import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -26,7 +25,7 @@ from irlax.rewards import AbstractObservedReward, RewardNet, ShapedObservedRewar
 from irlax.rewards.observed import split
 from irlax.rl.learner import AbstractLearner
 from irlax.rl.policies import AbstractPolicy
-from irlax.run_folder import RunFolder, as_run_folder
+from irlax.run_folder import RunLike, as_run_folder
 from irlax.spaces import Box, Discrete
 from irlax.typing import Array, Float, Int, PRNGKeyArray
 
@@ -109,10 +108,10 @@ class AbstractSampledIRL(eqx.Module):
             )
 
     @abc.abstractmethod
-    def init_reward(
+    def make_reward(
         self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray
     ) -> AbstractObservedReward:
-        """The learner's reward, but for its entropy, before the first round.
+        """The reward before the first round: what the learner maximises, but for its entropy.
 
         `statistics` are those of the demonstrations' observations.
         """
@@ -150,7 +149,7 @@ class AbstractSampledIRL(eqx.Module):
         if init_reward is None:
             rows = expert.rows
             statistics = Normaliser.init(observation_size).update(rows.observation, rows.weight)
-            init_reward = self.init_reward(statistics, actions, key=reward_key)
+            init_reward = self.make_reward(statistics, actions, key=reward_key)
         lead = self.rounds.episodes_for(horizon), horizon
         one_round = jax.tree.map(
             lambda array: jnp.zeros((*lead, *array.shape[expert.weight.ndim :]), array.dtype), expert
@@ -188,7 +187,7 @@ class AbstractSampledIRL(eqx.Module):
         key: PRNGKeyArray,
         init_reward: AbstractObservedReward | None = None,
         callback: Callback | None = None,
-        run: RunFolder | str | os.PathLike[str] | None = None,
+        run: RunLike = None,
     ) -> "SampledFit | ImitationFit":
         """Learn from demonstrations by acting in an environment, in JAX or of Gymnasium.
 

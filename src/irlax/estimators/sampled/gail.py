@@ -61,7 +61,7 @@ class GAIL(AbstractSampledIRL):
     def __check_init__(self) -> None:
         checks.count("batch_size", self.batch_size)
 
-    def init_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> DiscriminatorReward:
+    def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> DiscriminatorReward:
         return DiscriminatorReward(self.reward.over, self.reward.init(statistics, actions, key=key))
 
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:

@@ -52,7 +52,7 @@ class GANGCL(AbstractSampledIRL):
     def __check_init__(self) -> None:
         checks.positive("spread", self.spread)
 
-    def init_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
+    def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         return self.reward.init(statistics, actions, key=key)
 
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:

@@ -72,7 +72,7 @@ class GCL(AbstractSampledIRL):
         if not 0 <= checks.positive("least_share", self.least_share, zero=True) < 1:
             raise ValueError(f"`least_share` must lie in [0, 1), but is {self.least_share}.")
 
-    def init_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
+    def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         return self.reward.init(statistics, actions, key=key)
 
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> AbstractPolicy:

@@ -25,7 +25,7 @@ from irlax.estimators.sampled.steps import Steps, steps_of_demos
 from irlax.iteration import AbstractResumable, History, Iterate, Session, Watch, from_arrays, to_arrays
 from irlax.registry import to_parts
 from irlax.rewards import AbstractObservedReward
-from irlax.run_folder import fingerprint
+from irlax.run_folder import fingerprint, identity_of
 from irlax.status import Status, warn_unless_success
 from irlax.typing import Array, Float, Key, PRNGKeyArray
 
@@ -48,9 +48,9 @@ def fit(
         fit_key, last_key = jr.split(key)
         keys = fit_key if num is None else jr.split(fit_key, num)
         task = _task(prepared, env, expert, init_reward, key=keys)
-        rounds = FitRounds(prepared, task, type(env).__name__, env.horizon, expert, keys)
+        rounds = FitRounds(prepared, task, identity_of(env), identity_of(init_reward), env.horizon, expert, keys)
         total = prepared.rounds.num * rounds.steps_per_round
-        with Session(type(estimator).__name__, limit=total, watch=watch) as session:
+        with Session(type(estimator).__name__, total=total, watch=watch) as session:
             after, status = session.run(rounds)
         seconds, history = time.monotonic() - started, History.of(session.history)
         ended = _Ended(after.state, status, history, seconds)
@@ -127,7 +127,8 @@ class FitRounds(AbstractResumable[AfterRound]):
 
     estimator: AbstractSampledIRL
     task: "_Task"
-    environment: str
+    environment: str | None
+    init_reward: str | None
     horizon: int
     expert: Steps
     keys: Key[Array, "*num"]
@@ -159,6 +160,7 @@ class FitRounds(AbstractResumable[AfterRound]):
         return {
             "estimator": to_parts(dataclasses.replace(self.estimator, progress=None)).record,
             "environment": self.environment,
+            "init_reward": self.init_reward,
             "demonstrations": fingerprint(self.expert),
             "key": np.asarray(jr.key_data(self.keys)).tolist(),
         }

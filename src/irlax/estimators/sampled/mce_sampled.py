@@ -45,7 +45,7 @@ class SampledMCEIRL(AbstractSampledIRL):
     def __check_init__(self) -> None:
         checks.count("batch_size", self.batch_size)
 
-    def init_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
+    def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         return self.reward.init(statistics, actions, key=key)
 
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:

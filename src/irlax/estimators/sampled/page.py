@@ -1,5 +1,6 @@
 """The report on a dynamics-free fit: how it learned, what it learned, and what its policy earns."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -29,15 +30,45 @@ def sampled_page(fit: AbstractSampledFit) -> Page:
     page = Page(f"{fit.method}: {'a reward' if isinstance(fit, SampledFit) else 'a policy'} from demonstrations", lead)
     if not fit.converged:
         page = page.text(f"This fit {fit.status.value}. What is shown below is its last iterate.", alert=True)
-    facts, history = fit.summary().tables
-    # Settings stand in the middle of the facts; a long list would keep the pictures from whoever opens the page.
-    place = facts.rows.index(fit.settings[0])
-    page = page.table(pairs("", [*facts.rows[:place], *facts.rows[place + len(fit.settings) :]]))
-    page = _curves(page.heading("How it learned"), fit).table(history)
-    page = draw_returns(page.heading("What the policy earns"), fit)
-    if isinstance(fit, SampledFit):
-        page = draw_learned(page.heading("What was learned to be good"), fit)
+    for section in SECTIONS:
+        page = section(page, fit)
+    return page
+
+
+def summary_section(page: Page, fit: AbstractSampledFit) -> Page:
+    """The facts of the summary, without the settings: a long list would keep the pictures from the reader."""
+    facts, settings = fit.summary().tables[0], set(fit.settings)
+    return page.table(pairs("", [row for row in facts.rows if row not in settings]))
+
+
+def learning_section(page: Page, fit: AbstractSampledFit) -> Page:
+    """How the fit went, round by round."""
+    return _curves(page.heading("How it learned"), fit).table(fit.summary().tables[1])
+
+
+def returns_section(page: Page, fit: AbstractSampledFit) -> Page:
+    """What the policy earns, by the environment's own reward."""
+    return draw_returns(page.heading("What the policy earns"), fit)
+
+
+def reward_section(page: Page, fit: AbstractSampledFit) -> Page:
+    """The learned reward, if there is one."""
+    return draw_learned(page.heading("What was learned to be good"), fit) if isinstance(fit, SampledFit) else page
+
+
+def settings_section(page: Page, fit: AbstractSampledFit) -> Page:
+    """The estimator's settings."""
     return page.heading("Settings").table(pairs("", fit.settings))
+
+
+#: The page from top to bottom. A section is a function of the page so far and the fit.
+SECTIONS: tuple[Callable[[Page, AbstractSampledFit], Page], ...] = (
+    summary_section,
+    learning_section,
+    returns_section,
+    reward_section,
+    settings_section,
+)
 
 
 def _curves(page: Page, fit: AbstractSampledFit) -> Page:

@@ -25,6 +25,8 @@ from irlax.typing import Float, PRNGKeyArray
 
 #: Episodes in which the final policy is evaluated.
 EPISODES = 64
+#: Settings of a learner that estimators do not use: what stands in their place are the rounds.
+FOR_TRAINING_ALONE = ("num_envs", "length", "explore", "anneal", "steps")
 #: The columns of the history that a summary shows, in words.
 SUMMARISED = {
     "return": "true return of an episode (not learned from)",
@@ -77,8 +79,7 @@ class AbstractSampledFit(Fit):
         return None if demos.rewards is None else float(np.average(demos.returns, weights=demos.weights))
 
     @property
-    def num_rounds(self) -> int:
-        """Rounds that were taken."""
+    def iterations(self) -> int:
         return len(self.history)
 
     def summary(self) -> Summary:
@@ -93,11 +94,10 @@ class AbstractSampledFit(Fit):
             ("log likelihood", f"{self.log_likelihood:.3f}".replace("-", "−")),
             ("largest feature gap", float(np.abs(self.feature_gap).max())),
             ("true return of the policy", returns),
-            ("rounds", self.num_rounds),
-            ("environment steps", int(self.history["steps"][-1])),
+            *self._extent(),
             ("seconds", round(self.seconds, 3)),
         ]
-        tenth = max(1, self.num_rounds // 10)
+        tenth = max(1, self.iterations // 10)
         rows = [
             (text, *(float(part.mean()) for part in (self.history[name][:tenth], self.history[name][-tenth:])))
             for name, text in SUMMARISED.items()
@@ -105,6 +105,11 @@ class AbstractSampledFit(Fit):
         ]
         columns = ["mean over a tenth of the rounds", "first", "last"]
         return Summary([pairs(f"{self.method}: fit", facts), Table(columns, rows, title=f"{self.method}: history")])
+
+    def _extent(self) -> list[tuple[str, int]]:
+        """How long the fit went on: in the environment, or, without any, by gradient steps."""
+        steps = int(self.history["steps"][-1])
+        return [("rounds", self.iterations), ("environment steps", steps)] if steps else [("steps", self.iterations)]
 
     def describe(self) -> dict[str, Any]:
         reward = getattr(self, "reward", None)
@@ -121,7 +126,7 @@ class AbstractSampledFit(Fit):
             "return_sd": plain(self.returns.std()),
             "demonstrated_return_mean": plain(self.demonstrated_return),
             "history": {name: plain(self.history[name]) for name in self.history},
-            "rounds": self.num_rounds,
+            "rounds": self.iterations,
             "steps": int(self.history["steps"][-1]),
             "seconds": plain(self.seconds),
         }
@@ -246,7 +251,7 @@ def settings_of(estimator: Any) -> tuple[tuple[str, Any], ...]:
     found: list[tuple[str, Any]] = []
     for item in dataclasses.fields(estimator):
         value = getattr(estimator, item.name)
-        if item.name == "progress":
+        if item.name in ("progress", *(FOR_TRAINING_ALONE if isinstance(estimator, AbstractLearner) else ())):
             continue
         if isinstance(value, AbstractLearner):
             found.append((item.name, type(value).__name__))

@@ -115,7 +115,7 @@ class ApprenticeshipIRL(AbstractTabularIRL):
             goal = features.of(visits)
             search = Search(features, goal, flat(reward.parameters), self.method == "max-margin", self.tol)
             title, watch = type(self).__name__, Watch(self.progress, callback)
-            with Session(title, limit=self.max_steps, watch=watch) as session:
+            with Session(title, total=self.max_steps, watch=watch) as session:
                 found, status = session.run(search, limit=self.max_steps)
             policy = policy_of(expert.mdp, found.occupancy(expert.mdp))
             fit = TabularFit(

@@ -163,7 +163,7 @@ class BayesianIRL(AbstractTabularIRL):
             posterior = self._standardised(self._posterior(rewards, experts), rewards, experts)
             sampling = Sampling(posterior, self.num_chains, self.num_warmup, self.num_samples, key)
             watch = Watch(self.progress, callback)
-            with Session(type(self).__name__, limit=self.num_samples, watch=watch) as session:
+            with Session(type(self).__name__, total=self.num_samples, watch=watch) as session:
                 state, status = session.run(sampling)
             if not state.pieces:
                 raise KeyboardInterrupt("Sampling was interrupted before the first draws.")

@@ -65,7 +65,7 @@ def fit_by_minimising(
     `started` is when the user's call did, by `time.perf_counter`.
     """
     problem, first = goal.posed()
-    with Session(type(estimator).__name__, limit=solver.max_steps, watch=watch) as session:
+    with Session(type(estimator).__name__, total=solver.max_steps, watch=watch) as session:
         found = minimise(solver, problem, first, goal.tol, session)
     return gather(
         estimator, goal, problem, found, held_out=held_out, started=started, cross_validation=cross_validation

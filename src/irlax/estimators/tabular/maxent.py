@@ -23,7 +23,7 @@ from irlax.planning import Plan
 from irlax.precision import scope
 from irlax.registry import stored
 from irlax.rewards import AbstractReward
-from irlax.run_folder import RunFolder, as_run_folder
+from irlax.run_folder import RunLike, as_run_folder
 
 
 @stored("max-ent-irl")
@@ -65,7 +65,7 @@ class MaxEntIRL(AbstractTabularIRL):
         occupancy: Any = None,
         held_out: Demonstrations | None = None,
         callback: Callback | None = None,
-        run: RunFolder | str | None = None,
+        run: RunLike = None,
     ) -> TabularFit:
         """Learn `reward`; see `MCEIRL.fit`. `feature_gap` is what the model *believes* it lacks."""
         started = time.perf_counter()

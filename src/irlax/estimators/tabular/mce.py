@@ -29,7 +29,7 @@ from irlax.precision import scope
 from irlax.registry import stored
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
-from irlax.run_folder import RunFolder, as_run_folder
+from irlax.run_folder import RunLike, as_run_folder
 from irlax.typing import Float
 
 ObjectiveName = Literal["feature-matching", "discounted-likelihood", "likelihood"]
@@ -91,7 +91,7 @@ class MCEIRL(AbstractTabularIRL):
         occupancy: Any = None,
         held_out: Demonstrations | None = None,
         callback: Callback | None = None,
-        run: RunFolder | str | None = None,
+        run: RunLike = None,
     ) -> TabularFit:
         """Learn `reward`, starting from its current parameters.
 

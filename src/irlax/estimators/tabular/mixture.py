@@ -127,7 +127,7 @@ class MixtureIRL(AbstractTabularIRL):
             chosen = self._cross_validated(mixture, one, first, key) if self.l2 == "cv" else None
             mixture, one = _penalised(mixture, one, float(self.l2) if chosen is None else chosen.l2)
             problem = mixture.posed(one)
-            with Session(type(self).__name__, limit=self.max_steps, watch=Watch(self.progress, callback)) as session:
+            with Session(type(self).__name__, total=self.max_steps, watch=Watch(self.progress, callback)) as session:
                 end, history = self._search(mixture, one, first, key, session, individuals=float(weights.sum()))
             theta, _ = problem.flattening.unflatten(jnp.asarray(end.at.x) / problem.scale)
             joint, scores, hessian = evidence(mixture, problem, end.at)

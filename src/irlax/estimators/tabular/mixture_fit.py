@@ -91,6 +91,11 @@ class MixtureFit(Fit):
         return tuple((name, self.l2 if name == "l2" else value) for name, value in self.estimator.settings())
 
     @property
+    def iterations(self) -> int:
+        # The history begins with the start.
+        return max(len(self.history) - 1, 0)
+
+    @property
     def num_types(self) -> int:
         """G."""
         return len(self.rewards)

@@ -122,6 +122,11 @@ class TabularFit(RewardFit):
         return self.estimator.maximises_likelihood and self.converged and self.log_likelihood is not None
 
     @property
+    def iterations(self) -> int:
+        # The history begins with the start.
+        return max(len(self.history) - 1, 0)
+
+    @property
     def num_choices(self) -> int:
         """Observed choices."""
         return sum(data.num_steps for data in self._data())
