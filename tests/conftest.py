@@ -46,7 +46,7 @@ LONGEST = (
     "tests/test_cli.py",
     "tests/estimators/sampled/test_sampled.py",
     "tests/rl/test_learners.py",
-    "tests/mdp/test_ragged.py",
+    "tests/mdp/test_rows.py",
     "tests/estimators/test_mce.py",
     "tests/estimators/test_inference.py",
     "tests/metamorphic/test_weights.py",

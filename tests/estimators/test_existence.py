@@ -93,9 +93,12 @@ def test_a_choice_between_states_that_nobody_entered_can_have_no_finite_reward()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("seed", "horizon"), [(seed, (3, None)[seed % 2]) for seed in range(6)])
+@pytest.mark.parametrize(("seed", "horizon"), [(0, 3), (1, 3), (2, 3), (3, None), (4, None), (5, None)])
 def test_linear_programme_and_gradients_agree(seed, horizon, monkeypatch):
-    """The engine for large problems is asked about small ones, which the linear programme decides exactly."""
+    """The engine for large problems is asked about small ones, which the linear programme decides exactly.
+
+    Of each horizon three problems, one of which has no finite optimum.
+    """
     rng = np.random.default_rng(seed)
     transitions = np.eye(4)[rng.integers(4, size=(4, 3))]
     mdp = ix.MDP.from_dense(transitions, rng.dirichlet(np.ones(4)), discount=0.8, horizon=horizon)

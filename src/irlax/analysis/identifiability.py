@@ -172,6 +172,7 @@ def cost_of_identifying(mdp: MDP, num_parameters: int) -> float:
     return entries * (150.0 + num_parameters) + 20.0 * num_parameters**3
 
 
+@eqx.filter_jit
 def _jacobian(folded: Any, parameters: Any) -> Float[Array, "A R K"]:
     """∂E[r(s,a,S')]/∂θ."""
     tree = jax.jacfwd(folded)(parameters)

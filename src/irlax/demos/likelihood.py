@@ -63,6 +63,17 @@ def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n
     grid[demos.times, demos.episode] = rows
     states, actions = (jnp.asarray(array[grid], jnp.int32) for array in cells)
     times, episode = (jnp.asarray(array, jnp.int32) for array in (demos.times, demos.episode))
+    return _by_row(plan, states, actions, times, episode)
+
+
+@jax.jit
+def _by_row(
+    plan: Plan,
+    states: Int[Array, "T N"],
+    actions: Int[Array, "T N"],
+    times: Int[Array, " n"],
+    episode: Int[Array, " n"],
+) -> Float[Array, " n"]:
     return _by_time(plan, states, actions)[times, episode]
 
 

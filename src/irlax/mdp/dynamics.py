@@ -17,6 +17,7 @@ states and ``[A, S, S']`` where all states are stored as next states, or one tha
 import abc
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,6 +163,8 @@ class AbstractDynamics(StaysOnDevice):
         next_states = _of_each(links.successors, action, state)
         return jnp.take_along_axis(next_states, chosen[None], axis=0)[0].astype(jnp.int32)
 
+    # As one program: it is called with the rows of every new set of demonstrations.
+    @eqx.filter_jit
     def probability(
         self, state: Int[Array, " n"], action: Int[Array, " n"], next_state: Int[Array, " n"]
     ) -> Float[Array, " n"]:

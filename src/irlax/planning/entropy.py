@@ -27,7 +27,11 @@ def causal_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
 
 def _causal(mdp: MDP, policy: Any) -> Float[Array, ""]:
-    joint = occupancy_of(mdp, policy)
+    return _causal_of(mdp, occupancy_of(mdp, policy))
+
+
+@jax.jit
+def _causal_of(mdp: MDP, joint: Float[Array, "*T A R"]) -> Float[Array, ""]:
     of_state = jnp.vectorize(lambda mass: mdp.rows.repeat(mdp.rows.sum(mass)), signature="(r)->(r)")
     return xlogy(joint, of_state(joint.sum(axis=-2))[..., None, :]).sum() - xlogy(joint, joint).sum()
 
