@@ -93,6 +93,14 @@ def test_an_interrupt_leaves_the_fit_so_far(sent, code, files, tmp_path, monkeyp
     fit = ix.load(tmp_path / "run")
     assert end.code == code and "interrupted" in end.err and "Traceback" not in end.err
     assert fit.status is ix.Status.INTERRUPTED and fit.iterations == 1
+    monkeypatch.undo()
+    resumed, whole = irlax(*tiny_fit(files, tmp_path / "run"), "--resume"), irlax(*tiny_fit(files, tmp_path / "whole"))
+    assert (resumed.code, whole.code) == (0, 0)
+    one, other = ix.load(tmp_path / "run"), ix.load(tmp_path / "whole")
+    assert one.status is ix.Status.TRAINED and one.history["loss"].tolist() == other.history["loss"].tolist()
+    assert one.log_likelihood == other.log_likelihood
+    finished = irlax(*tiny_fit(files, tmp_path / "run"), "--resume")
+    assert finished.code == 0 and "finished already" in finished.err
 
 
 def test_cloning_takes_the_demonstrations_that_ship(tmp_path):
@@ -135,7 +143,7 @@ WRONG = {
     "feature names": (("cartpole", "expert", *AIRL, "--feature-names", "a,b"), "--feature-names|airl"),
     "a tabular reward": (("cartpole", "expert", *AIRL, "--reward", "s"), "--reward|--set reward.over"),
     "held-out": (("cartpole", "expert", *AIRL, "--held-out", "maze.npz"), "--held-out|airl"),
-    "resume": (("cartpole", "expert", *AIRL, "--resume"), "--resume|airl"),
+    "resume": (("cartpole", "expert", *AIRL, "--resume"), "--resume|no fit"),
     "objective": (("cartpole", "expert", *AIRL, "--objective", "likelihood"), "--objective|airl"),
     "setting": (("cartpole", "expert", *AIRL, "--set", "speed=9"), "speed|rounds.num|learner.discount"),
     "a sub-object itself": (("cartpole", "expert", *AIRL, "--set", "rounds=9"), "rounds|rounds.num"),

@@ -80,6 +80,9 @@ def fit(
     resume: Annotated[
         bool, option("--resume", text="Continue the fit of the same problem in --out.", panel=RESULT)
     ] = False,
+    tensorboard: Annotated[
+        bool, option("--tensorboard", text="Also write TensorBoard's events, in an environment.", panel=RESULT)
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn a reward from demonstrations, print its summary, write it to a folder.
@@ -143,13 +146,17 @@ def fit(
     given = {name: value for name, value in options.items() if value is not None}
     choice = MethodChoice(method, given, fitting.parse_settings(setting or []), names, key)
     tabular = {"features": features, "feature_names": feature_names, "reward": reward}
-    tabular |= {"held_out": held_out, "resume": resume}
+    tabular |= {"held_out": held_out}
+    if tensorboard and method not in ACTING:
+        raise ValueError("--tensorboard applies to methods that act in an environment, such as --method airl.")
     with interruptible(signal.SIGINT, signal.SIGTERM) as interrupt:
         try:
             if method in ACTING:
-                result = _fit_in_environment(choice, mdp, demos, out, refused=tabular)
+                result = _fit_in_environment(
+                    choice, mdp, demos, out, resume=resume, tensorboard=tensorboard, refused=tabular
+                )
             else:
-                result = _fit_in_mdp(choice, mdp, demos, out, **tabular)
+                result = _fit_in_mdp(choice, mdp, demos, out, resume=resume, **tabular)
         except KeyboardInterrupt:
             print("irlax: interrupted; nothing was written.", file=sys.stderr)
             raise typer.Exit(interrupt.exit_code) from None
@@ -198,14 +205,24 @@ def _fit_in_mdp(
     return result
 
 
-def _fit_in_environment(choice: MethodChoice, env: str, demos: Path, out: Path, *, refused: dict[str, Any]) -> Any:
+def _fit_in_environment(
+    choice: MethodChoice,
+    env: str,
+    demos: Path,
+    out: Path,
+    *,
+    resume: bool,
+    tensorboard: bool,
+    refused: dict[str, Any],
+) -> Any:
     """The fit in an environment, written to `out`."""
     from irlax.cli import fitting, sampling
+    from irlax.run_folder import RunFolder
 
     sampling.refuse(refused, choice.method)
     env_settings = fitting.take_env_settings(choice.settings)
     estimator = fitting.estimator_of(choice.method, choice.options, choice.settings)
     task = sampling.read(env, demos, estimator, env_settings, choice.columns)
-    result = sampling.run(estimator, task, key=choice.key)
+    result = sampling.run(estimator, task, RunFolder(out, resume=resume, tensorboard=tensorboard), key=choice.key)
     result.save(out)
     return result

@@ -1,6 +1,7 @@
 """The fit of `irlax fit` in an environment, whose dynamics are not known."""
 
 import dataclasses
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,9 @@ import jax.random as jr
 from irlax import envs
 from irlax.demos import Demonstrations, read_demos
 from irlax.envs.absorbing import refuse_variable_length
-from irlax.estimators.sampled import BehaviouralCloning, SampledFit
+from irlax.estimators.sampled import BehaviouralCloning
+from irlax.estimators.store import is_run, load
+from irlax.run_folder import CHECKPOINT, RunFolder
 
 #: The word that stands for the demonstrations that come with the package, in place of a file.
 EXPERT = "expert"
@@ -55,9 +58,24 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
     return Task(name, env, observed)
 
 
-def run(estimator: Any, task: Task, *, key: int) -> SampledFit:
-    """Fit; when interrupted, the fit so far, marked unfinished. KeyboardInterrupt if there is none yet."""
-    fit = estimator.fit(task.env, task.demos, key=jr.key(key))
+def run(estimator: Any, task: Task, folder: RunFolder, *, key: int) -> Any:
+    """The fit, or when interrupted the fit so far, marked unfinished. KeyboardInterrupt if there is none yet.
+
+    The folder holds its log and checkpoints meanwhile. To resume a fit that is finished is to read it.
+    """
+    out = Path(folder.path)
+    if folder.resume and not (out / CHECKPOINT).exists():
+        if not is_run(out):
+            raise ValueError(f"There is no fit at {out} to resume. Leave out --resume to start one.")
+        print(f"irlax: the fit at {out} is finished already.", file=sys.stderr)
+        return load(out)
+    if isinstance(estimator, BehaviouralCloning):
+        # It takes seconds, and writes no checkpoints.
+        fit = estimator.fit(task.env, task.demos, key=jr.key(key))
+    else:
+        if not folder.resume:
+            (out / CHECKPOINT).unlink(missing_ok=True)
+        fit = estimator.fit(task.env, task.demos, key=jr.key(key), run=folder)
     return dataclasses.replace(fit, environment=task.name)
 
 
@@ -68,7 +86,6 @@ def refuse(given: Mapping[str, Any], method: str) -> None:
         "feature_names": "Its reward is a network of observations.",
         "reward": "Use --set reward.over=s, sa or sas for what its reward may depend on.",
         "held_out": "Evaluate its policy in the environment instead.",
-        "resume": "Leave it out to start a new fit.",
     }
     for name, value in given.items():
         if value:

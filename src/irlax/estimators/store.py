@@ -108,7 +108,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         raise ValueError(f"{path} is a file. A fit is a folder; choose a name that is free.")
     names = sorted(entry.name for entry in target.iterdir())
     strange = [name for name in names if not _OURS.fullmatch(name)]
-    if names and (strange or not (is_run(target) or CHECKPOINT in names)):
+    if names and (strange or not (is_run(target) or {CHECKPOINT, LOG} & set(names))):
         raise ValueError(
             f"{path} is not a fit of irlax that may be replaced: it holds {checks.some(strange or names)}. Choose "
             f"another folder, or move what is there."

@@ -1,6 +1,7 @@
 """The report on a mixture: its types, their rewards with intervals, and their policies."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,27 @@ def mixture_page(fit: MixtureFit) -> Page:
     if not fit.converged:
         page = page.text(f"This fit {fit.status.value}. {fit.reason}", alert=True)
         page = page.text("Below is its last iterate: these are no estimates.")
+    for section in SECTIONS:
+        page = section(page, fit)
+    return page
+
+
+def summary_section(page: Page, fit: MixtureFit) -> Page:
+    """The types, and how good the fit is."""
     for table in fit.summary().tables:
         page = page.table(table)
-    page = _certainty(_intervals(page, fit), fit)
+    return page
+
+
+def types_section(page: Page, fit: MixtureFit) -> Page:
+    """How each type acts."""
     for g in range(min(fit.num_types, SHOWN_TYPES)):
         page = _type(page.heading(f"Type {g + 1}: {fit.shares[g]:.0%} of individuals"), fit, g)
+    return page
+
+
+def convergence_section(page: Page, fit: MixtureFit) -> Page:
+    """How the solver got there."""
     return draw_convergence(page, fit.history)
 
 
@@ -47,7 +64,7 @@ def _type(page: Page, fit: MixtureFit, g: int) -> Page:
     return draw_visits(page, scene, " Each individual is weighted by the probability that it is of this type.")
 
 
-def _intervals(page: Page, fit: MixtureFit) -> Page:
+def intervals_section(page: Page, fit: MixtureFit) -> Page:
     """The page with the parameters of all types and their intervals."""
     if not fit.converged or fit.rewards[0].num_parameters > SHOWN_PARAMETERS:
         return page
@@ -72,7 +89,7 @@ def types_figure(fit: MixtureFit) -> Any:
     return figure
 
 
-def _certainty(page: Page, fit: MixtureFit) -> Page:
+def certainty_section(page: Page, fit: MixtureFit) -> Page:
     """The page with a histogram of how certain the types of individuals are."""
     figure, axes = plots.blank(height=2.4)
     ax = axes[0, 0]
@@ -100,3 +117,13 @@ def _of_type(fit: MixtureFit, g: int) -> Expert | None:
     return dataclasses.replace(
         fit.expert, demos=dataclasses.replace(demos, weights=demos.weights * fit.posterior[:, g])
     )
+
+
+#: The page from top to bottom. A section is a function of the page so far and the fit.
+SECTIONS: tuple[Callable[[Page, MixtureFit], Page], ...] = (
+    summary_section,
+    intervals_section,
+    certainty_section,
+    types_section,
+    convergence_section,
+)
