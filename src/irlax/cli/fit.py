@@ -91,18 +91,19 @@ def fit(
     irlax fit mdp.npz panel.parquet --features f.npy --out run
     irlax fit cartpole expert --method airl --out run
 
-    If the dynamics are known, as an MDP in a file: --method mce, maxent,
-    apprenticeship, bayesian, two-step or mixture, with --features or --reward.
-    Ctrl-C (or SIGTERM) writes the best iterate so far to --out, marked
-    unfinished; the same command with --resume continues from it.
+    If the dynamics are known, as an MDP in a file: give --features or
+    --reward, and a --method that plans with them (by default, mce).
 
-    If they are not known, in an environment that has a name: --method airl,
-    sampled-mce, gcl, gan-gcl, gail or cloning; cartpole, pendulum,
-    mountain-car, acrobot, point-maze, gymnasium:ID, … Settings of the method
-    are --set NAME=VALUE, those of its parts and of the environment have
-    dotted names: --set reward.over=s --set rounds.num=100
-    --set learner.discount=0.95 --set env.horizon=50. Ctrl-C writes the
-    fit so far; the same command with --resume goes on.
+    If they are not known, in an environment that has a name (cartpole,
+    pendulum, mountain-car, acrobot, point-maze, gymnasium:ID, …): give a
+    --method that acts there, such as airl.
+
+    Settings of the method are --set NAME=VALUE, those of its parts and of the
+    environment have dotted names: --set reward.over=s --set rounds.num=100
+    --set learner.discount=0.95 --set env.after_end=absorbing.
+
+    Ctrl-C (or SIGTERM) writes the fit so far to --out, marked unfinished; the
+    same command with --resume continues from it.
 
     An earlier fit in --out is replaced; a folder with other files is refused.
 

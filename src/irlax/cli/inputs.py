@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irlax import envs, storage
+from irlax.cli.methods import ACTING
 from irlax.demos import Demonstrations, read_demos
 from irlax.mdp import MDP
 from irlax.mdp.npz import load_mdp
@@ -36,7 +37,7 @@ def read(
     if not Path(mdp).exists() and (mdp in envs.NAMES or ":" in mdp):
         raise ValueError(
             f"This method needs an MDP in a file (.npz), but {mdp} is an environment, whose dynamics are not known. "
-            f"For an environment use --method airl, sampled-mce, gcl, gan-gcl, gail or cloning."
+            f"For an environment use --method {', '.join(ACTING)}."
         )
     reward = reward_of(features, feature_names, over)
     loaded = load_mdp(mdp)
