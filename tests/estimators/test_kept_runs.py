@@ -14,7 +14,9 @@ RUNS = sorted(KEPT.glob("irlax-run-*/*.json"))
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_kept_run_is_read_as_it_was_saved(path):
-    known, found = json.loads(path.read_text()), expected(ix.load(path.with_suffix("")))
+    fit = ix.load(path.with_suffix(""))
+    known, found = json.loads(path.read_text()), expected(fit)
+    assert fit.method in str(fit.summary())
     for name in ("parameters", "log_likelihood"):
         one, other = found.pop(name), known.pop(name)
         assert one is other is None or one == pytest.approx(other, rel=1e-9)

@@ -74,7 +74,6 @@ def expected(fit):
         "status": fit.status.name,
         "log_likelihood": fit.log_likelihood,
         "parameters": np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(float).tolist(),
-        "summary": str(fit.summary()).splitlines()[:3],
     }
 
 
