@@ -109,7 +109,9 @@ class AbstractSampledFit(Fit):
     def _extent(self) -> list[tuple[str, int]]:
         """How long the fit went on: in the environment, or, without any, by gradient steps."""
         steps = int(self.history["steps"][-1])
-        return [("rounds", self.iterations), ("environment steps", steps)] if steps else [("steps", self.iterations)]
+        if not steps:
+            return [("gradient steps", self.iterations)]
+        return [("rounds", self.iterations), ("environment steps", steps)]
 
     def describe(self) -> dict[str, Any]:
         reward = getattr(self, "reward", None)
