@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -12,6 +12,15 @@ import scipy.sparse as sp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from irlax import checks
+from irlax.mdp.arguments import (
+    CountedMoves,
+    checked_available,
+    checked_matrices,
+    checked_smoothing,
+    dense_dynamics,
+    normalised,
+    sparse_dynamics,
+)
 from irlax.mdp.build import (
     absorbing_states,
     as_moves,
@@ -20,18 +29,14 @@ from irlax.mdp.build import (
     fill_unavailable,
     merge_repeated,
     numbered,
-    shared_successors,
     successor_graph,
     successors_from_scipy,
     undiscounted_end,
 )
-from irlax.mdp.dense import Dense
 from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.labels import Labels, as_texts
-from irlax.mdp.links import Links
 from irlax.mdp.moves import Moves
 from irlax.mdp.rows import ONE_ROW, AbstractRows, SeveralRows
-from irlax.mdp.sparse import Deterministic, Successors
 from irlax.precision import StaysOnDevice, is_traced, scope
 from irlax.typing import Array, Bool, Float, Int, Scalar, Shaped
 
@@ -75,12 +80,12 @@ class MDP(StaysOnDevice):
         shape = np.shape(checks.as_floats("transitions", transitions))
         if len(shape) != 3 or shape[0] != shape[2]:
             raise ValueError(f"`transitions` must have shape (S, A, S), but has {shape}.")
-        available = _checked_available(available, shape[:2])
+        available = checked_available(available, shape[:2])
         transitions = checks.probabilities("transitions", transitions, where=available, advice=checks.COUNTS)
         if not is_traced(transitions):
             transitions = fill_unavailable(transitions, available)
         return _assembled(
-            _dense, (transitions,), initial=initial, discount=discount, horizon=horizon, available=available
+            dense_dynamics, (transitions,), initial=initial, discount=discount, horizon=horizon, available=available
         )
 
     @classmethod
@@ -103,18 +108,18 @@ class MDP(StaysOnDevice):
         if len(shape) != 3:
             raise ValueError(f"`probs` must have shape (S, A, B), but has {shape}.")
         checks.has_shape("successors", successors, shape, "(S, A, B), as `probs`")
-        available = _checked_available(available, shape[:2])
+        available = checked_available(available, shape[:2])
         probs = checks.probabilities("probs", probs, where=available, advice=checks.COUNTS)
         if not is_traced(successors):
             present = np.broadcast_to(True if available is None else available[..., None], shape)
             checks.in_range("successors", np.where(present, successors, 0), shape[0], "states")
         rest: Any = {"initial": initial, "discount": discount, "horizon": horizon, "available": available}
         if is_traced(successors, probs):
-            return _assembled(_sparse, (successors, probs, available), **rest)
+            return _assembled(sparse_dynamics, (successors, probs, available), **rest)
         moves = as_moves(successors, probs)
         if moves is not None:
             return _assembled(Moves.of, moves, **rest)
-        return _assembled(_sparse, (*merge_repeated(successors, probs, available), available), **rest)
+        return _assembled(sparse_dynamics, (*merge_repeated(successors, probs, available), available), **rest)
 
     @classmethod
     def from_scipy(
@@ -127,7 +132,7 @@ class MDP(StaysOnDevice):
         available: Any = None,
     ) -> "MDP":
         """From one scipy.sparse (S, S) matrix per action."""
-        matrices = _checked_matrices(transitions)
+        matrices = checked_matrices(transitions)
         successors, probs = successors_from_scipy(matrices)
         return cls.from_successors(successors, probs, initial, discount=discount, horizon=horizon, available=available)
 
@@ -155,15 +160,15 @@ class MDP(StaysOnDevice):
         checks.one_of("unseen", unseen, ("error", "unavailable", "stay", "uniform"))
         sparse = isinstance(counts, (list, tuple)) and any(sp.issparse(matrix) for matrix in counts)
         if sparse and np.ndim(smoothing) == 0 and smoothing == 0 and unseen != "uniform":
-            probs, available = counts_to_probs(_checked_matrices(counts), available, unseen)
-            return cls.from_scipy(probs, _normalised(initial), discount=discount, horizon=horizon, available=available)
-        table = np.stack([matrix.toarray() for matrix in _checked_matrices(counts)], axis=1) if sparse else counts
+            probs, available = counts_to_probs(checked_matrices(counts), available, unseen)
+            return cls.from_scipy(probs, normalised(initial), discount=discount, horizon=horizon, available=available)
+        table = np.stack([matrix.toarray() for matrix in checked_matrices(counts)], axis=1) if sparse else counts
         table = checks.as_floats("counts", table)
         if table.ndim != 3 or table.shape[0] != table.shape[2]:
             raise ValueError(f"`counts` must have shape (S, A, S), but has {table.shape}.")
-        table = table + _checked_smoothing(smoothing, table.shape)
+        table = table + checked_smoothing(smoothing, table.shape)
         probs, available = counts_to_probs(table, available, unseen)
-        return cls.from_dense(probs, _normalised(initial), discount=discount, horizon=horizon, available=available)
+        return cls.from_dense(probs, normalised(initial), discount=discount, horizon=horizon, available=available)
 
     @classmethod
     def from_statistics(
@@ -227,7 +232,7 @@ class MDP(StaysOnDevice):
         followers, probs, available = listed.tables(shape, several.cells(listed.states, listed.numbers))
         owner = np.asarray(several.repeat(np.arange(len(counts))))
         by_row = (*merge_repeated(followers, probs, available), available, owner)
-        return _assembled(_sparse, by_row, available=available, rows=several, **rest)
+        return _assembled(sparse_dynamics, by_row, available=available, rows=several, **rest)
 
     @classmethod
     def from_dynamics(
@@ -242,7 +247,7 @@ class MDP(StaysOnDevice):
         """From dynamics of any class, such as one of your own; the other arguments are checked as usual."""
         if not isinstance(dynamics, AbstractDynamics):
             raise TypeError(f"`dynamics` must be an AbstractDynamics, but is a {type(dynamics).__name__}.")
-        available = _checked_available(available, (dynamics.num_states, dynamics.num_actions))
+        available = checked_available(available, (dynamics.num_states, dynamics.num_actions))
         rest: Any = {"initial": initial, "discount": discount, "horizon": horizon, "available": available}
         return _assembled(lambda given: given, (dynamics,), **rest)
 
@@ -407,47 +412,8 @@ class MDP(StaysOnDevice):
         return dataclasses.replace(self, labels=labels)
 
 
-class CountedMoves(Protocol):
-    """Sums over demonstrations: what `MDP.from_statistics` needs of `irlax.DemoStatistics`."""
-
-    @property
-    def discount(self) -> float:
-        """γ."""
-        ...
-
-    @property
-    def starts(self) -> Float[np.ndarray, " S"]:
-        """How often episodes started in each state."""
-        ...
-
-    @property
-    def transitions(self) -> Sequence[Any]:
-        """How often s' followed s, a scipy.sparse (S, S) matrix for each action."""
-        ...
-
-
 def _narrowed(leaf: Any) -> Any:
     return jnp.asarray(leaf, jnp.float32) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-
-def _dense(transitions: Any) -> Dense:
-    return Dense(jnp.swapaxes(jnp.asarray(transitions), 0, 1))
-
-
-def _sparse(
-    successors: Any, probs: Any, available: Any, state_of_row: Int[np.ndarray, " R"] | None = None
-) -> Successors | Deterministic:
-    if is_traced(successors, probs, available):
-        return Successors(Links(jnp.asarray(successors, jnp.int32).T), jnp.asarray(probs).T)
-    state_of_row = np.arange(len(successors)) if state_of_row is None else state_of_row
-    num_states = int(state_of_row.max()) + 1
-    if probs.shape[-1] == 1:
-        # What does not exist leads back to its row, which may not be the first of its state.
-        return Deterministic(Links.of(state_of_row[successors].T, np.ones(successors.T.shape, bool), num_states))
-    successors, probs = shared_successors(successors, probs, available) or (successors, probs)
-    shared = successors.shape[1] < probs.shape[1]
-    present = (probs > 0).any(axis=1, keepdims=True) if shared else probs > 0
-    return Successors(Links.of(state_of_row[successors].T, present.T, num_states), jnp.asarray(probs.T))
 
 
 def _assembled(
@@ -473,47 +439,3 @@ def _assembled(
             terminal = jnp.asarray(undiscounted_end(dynamics, rows, exists))
         mask = None if available is None else jnp.asarray(available).T
         return MDP(dynamics, initial, discount, mask, terminal, rows, horizon)
-
-
-def _checked_available(available: Any, shape: tuple[int, int]) -> Any:
-    if available is None or is_traced(available):
-        return available
-    available = np.asarray(available)
-    if available.dtype != bool:
-        raise TypeError(f"`available` must be an array of booleans, but has dtype {available.dtype}.")
-    checks.has_shape("available", available, shape, "(S, A)")
-    stuck = ~available.any(axis=1)
-    if stuck.any():
-        raise ValueError(
-            f"`available` leaves no action in states {checks.places(stuck)}. Give each state at least one; "
-            f"an end is a state with one action that leads back to itself."
-        )
-    return None if available.all() else available
-
-
-def _checked_matrices(transitions: Any) -> list[sp.csr_array]:
-    if sp.issparse(transitions) or not isinstance(transitions, (list, tuple)) or not transitions:
-        raise TypeError("`transitions` must be a list with one scipy.sparse (S, S) matrix per action.")
-    size = transitions[0].shape[0]
-    for a, matrix in enumerate(transitions):
-        if not sp.issparse(matrix):
-            raise TypeError(f"`transitions[{a}]` must be a scipy.sparse matrix, but is a {type(matrix).__name__}.")
-        checks.has_shape(f"transitions[{a}]", matrix, (size, size), "(S, S), the same for every action")
-    return [sp.csr_array(matrix) for matrix in transitions]
-
-
-def _checked_smoothing(smoothing: Any, shape: tuple[int, ...]) -> np.ndarray:
-    added = checks.as_floats("smoothing", smoothing)
-    if added.ndim:
-        checks.has_shape("smoothing", added, shape, "(S, A, S'), or one number")
-    checks.finite("smoothing", added)
-    if (added < 0).any():
-        raise ValueError(f"`smoothing` must not be negative, but is as low as {added.min():.3g}.")
-    return added
-
-
-def _normalised(initial: Any) -> np.ndarray:
-    initial = checks.as_floats("initial", initial)
-    if initial.ndim != 1 or not np.all(np.isfinite(initial)) or np.any(initial < 0) or initial.sum() <= 0:
-        raise ValueError("`initial` must hold non-negative counts or probabilities, (S,), not all of them zero.")
-    return initial / initial.sum()
