@@ -1,7 +1,7 @@
 """Arguments of the constructors of `MDP`: checked, and made into dynamics."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +16,7 @@ from irlax.precision import is_traced
 from irlax.typing import Float, Int
 
 
+@runtime_checkable
 class CountedMoves(Protocol):
     """Sums over demonstrations: what `MDP.from_statistics` needs of `irlax.DemoStatistics`."""
 
