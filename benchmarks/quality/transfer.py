@@ -1,4 +1,4 @@
-"""Rewards in another world: the point maze with its wall moved, after Fu, Luo and Levine (2018), Table 1.
+"""Transfer of rewards: the point maze with its wall moved, after Fu, Luo and Levine (2018), Table 1.
 
 The mazes, the rows and the scores are those of `irlax reproduce fu-2018-transfer`; here are all rows, with intervals.
 """

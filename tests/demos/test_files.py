@@ -217,6 +217,6 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch, suffix)
 
 def test_a_parquet_file_too_large_for_the_memory_names_the_way_out(tmp_path, monkeypatch):
     write_demos(tmp_path / "demos.parquet", labelled())
-    monkeypatch.setattr(storage, "LARGEST", 10)
+    monkeypatch.setattr(storage, "MAX_BYTES", 10)
     with pytest.raises(ValueError, match="`statistics_from_parquet` reads it in pieces"):
         read_demos(tmp_path / "demos.parquet")

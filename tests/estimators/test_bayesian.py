@@ -252,9 +252,9 @@ def test_a_sample_counts_only_if_it_mixes_and_does_not_diverge():
 
 def test_bad_arguments_are_refused(as_a_user, demos):
     mdp, reward, key = as_mdp(ENDLESS), ix.LinearReward(ONE_FEATURE), jax.random.key(0)
-    with pytest.raises(ValueError, match="A posterior needs data"):
+    with pytest.raises(ValueError, match="A posterior needs observed choices"):
         BayesianIRL().fit(mdp, reward, np.full((S, A), 1 / A), key=key)
-    with pytest.raises(ValueError, match="A posterior needs data"):
+    with pytest.raises(ValueError, match="A posterior needs observed choices"):
         BayesianIRL().fit(mdp, reward, occupancy=np.full((S, A), 10 / (S * A)), key=key)
     with pytest.raises(ValueError, match="linear in its parameters"):
         BayesianIRL().fit(mdp, ix.NeuralReward(np.eye(S), key=key), demos, key=key)

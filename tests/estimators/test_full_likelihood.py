@@ -125,7 +125,7 @@ def test_what_cannot_be_joined_is_refused(as_a_user):
     demos, fit = panel()
     with pytest.raises(TypeError, match="must be a Nature"):
         fit.full_likelihood(Moves())
-    with pytest.raises(ValueError, match=r"not in the MDP of `nature\.parameters`"):
+    with pytest.raises(ValueError, match=r"must be in the MDP with the dynamics of `nature\.parameters`"):
         fit.full_likelihood(ix.Nature([0.5, 0.3], Moves()))
     with pytest.raises(TypeError, match="must return dynamics"):
         fit.full_likelihood(ix.Nature(PSI, dense))

@@ -130,7 +130,7 @@ def test_likelihood_ratio_of_nested_rewards():
     np.testing.assert_allclose(statistic, 2 * (large.log_likelihood - small.log_likelihood))
     assert restrictions == 2
     np.testing.assert_allclose(p, chi2.sf(statistic, 2))
-    with pytest.raises(ValueError, match="nothing is restricted"):
+    with pytest.raises(ValueError, match="more identified directions"):
         small.compare_nested(large)
 
 

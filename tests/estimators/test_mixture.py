@@ -174,7 +174,7 @@ def test_a_report_counts_individuals_by_their_posterior_if_each_is_an_episode(fi
         individuals=np.arange(200),
         **{name: np.repeat(getattr(fit, name), 2, axis=0) for name in ("posterior", "weights", "scores")},
     )
-    assert "by how likely they are of this type" in mixture_page(single).render()
-    assert "by how likely they are of this type" not in mixture_page(fit).render()
+    assert "by the probability that it is of this type" in mixture_page(single).render()
+    assert "by the probability that it is of this type" not in mixture_page(fit).render()
     demos = _of_type(single, 0).demos
     np.testing.assert_allclose(demos.weights, np.repeat(fit.posterior[:, 0], 2))

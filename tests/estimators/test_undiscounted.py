@@ -46,7 +46,7 @@ def test_rewards_that_cannot_have_values_are_refused_by_name():
     mdp, _, demos = ring()
     only_forth = np.zeros((4, 3, 1))
     only_forth[:3, 0] = 1.0
-    with pytest.raises(ValueError, match=r"weights of péage.*costs something on every step"):
+    with pytest.raises(ValueError, match=r"weights of péage.*make every step costly"):
         ix.MCEIRL().fit(mdp, ix.LinearReward(only_forth, names=["péage"]), demos)
 
 

@@ -289,7 +289,7 @@ def test_discount_may_be_any_real_number_in_the_unit_interval(discount):
 
 @pytest.mark.parametrize("horizon", [0, -3])
 def test_horizon_below_one_is_refused(horizon):
-    with refuses(f"`horizon` must be at least 1 decision, but is {horizon}. For an endless problem pass None."):
+    with refuses(f"`horizon` must be at least 1 decision, but is {horizon}. For an infinite horizon pass None."):
         dense(horizon=horizon)
 
 
