@@ -5,6 +5,7 @@ Shape annotations are enforced in every test: the hook must be in place before i
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import jax
@@ -107,3 +108,13 @@ def as_a_user():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def default_signals():
+    """Python's own handlers of Ctrl-C and SIGTERM: what a shell runs in the background ignores interrupts."""
+    own = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in own.items()}
+    yield own
+    for number, handler in before.items():
+        signal.signal(number, handler)

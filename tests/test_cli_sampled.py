@@ -80,7 +80,7 @@ def test_report_has_curves_returns_and_the_reward(run, tmp_path):
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_leaves_the_fit_so_far(sent, code, files, tmp_path, monkeypatch):
+def test_an_interrupt_leaves_the_fit_so_far(sent, code, files, tmp_path, monkeypatch, default_signals):
     record = Session.record
 
     def and_interrupt(session, iterates):

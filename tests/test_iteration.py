@@ -66,14 +66,13 @@ def test_only_true_stops():
     assert (state, status) == (2.0, ix.Status.INTERRUPTED)
 
 
-def test_ctrl_c_ends_after_the_step_and_a_second_one_at_once():
+def test_ctrl_c_ends_after_the_step_and_a_second_one_at_once(default_signals):
     def press(iterate):
         if iterate.step == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    before = signal.getsignal(signal.SIGINT)
     assert run(callback=press)[:2] == (4.0, ix.Status.INTERRUPTED)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is default_signals[signal.SIGINT]
     with pytest.raises(KeyboardInterrupt):
         run(callback=lambda iterate: [press(iterate), press(iterate)])
 
