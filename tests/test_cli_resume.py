@@ -163,9 +163,9 @@ def test_interrupt_leaves_the_best_iterate_and_resume_finishes(files, tmp_path):
     np.testing.assert_allclose(ix.load(tmp_path / "run").reward.parameters, whole.reward.parameters, atol=1e-7)
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_fit_at_its_next_step_and_is_told_by_the_exit_code(
-    sent, code, files, tmp_path, monkeypatch, default_signals
+    sent, files, tmp_path, monkeypatch, default_signals
 ):
     record = Session.record
 
@@ -179,6 +179,6 @@ def test_a_signal_ends_a_fit_at_its_next_step_and_is_told_by_the_exit_code(
     options = ["--solver", "dual-ascent", "--set", "step_size=1e-3", "--json"]
     end = irlax("fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--out", tmp_path / "run", *options)
     kept = ix.load(tmp_path / "run")
-    assert (end.code, json.loads(end.out)["status"], kept.status) == (code, "interrupted", ix.Status.INTERRUPTED)
+    assert (end.code, json.loads(end.out)["status"], kept.status) == (128 + sent, "interrupted", ix.Status.INTERRUPTED)
     assert len(kept.history.loss) == 4 and np.abs(kept.reward.parameters).max() > 0
     assert signal.getsignal(sent) is default_signals[sent]
