@@ -17,7 +17,7 @@ import numpy as np
 import scipy.stats
 
 from irlax.envs import evaluate, expert_demos, make
-from irlax.estimators.sampled import AIRL, SampledFit, SampledMCEIRL
+from irlax.estimators.sampled import AIRL, ImitationFit, SampledFit, SampledMCEIRL
 from irlax.reproduce.result import Line, Result
 from irlax.spaces import uniform_action
 from irlax.typing import Float
@@ -54,7 +54,7 @@ def uniform(env: Any) -> Any:
     return lambda observation, key: uniform_action(env.actions, key=key)
 
 
-def fitted(estimator: Any, env: Any, demos: Any, seeds: int) -> list[SampledFit]:
+def fitted(estimator: Any, env: Any, demos: Any, seeds: int) -> list[SampledFit | ImitationFit]:
     """A fit for each seed, in one batch if the estimator can."""
     if hasattr(estimator, "fit_many"):
         return estimator.fit_many(env, demos, num=seeds, key=jr.key(HELD_OUT_KEY))
