@@ -64,7 +64,7 @@ LONGEST = (
     "tests/estimators/test_bayesian.py",
     "tests/metamorphic/test_unidentified.py",
     "tests/planning/test_transforms.py",
-    "tests/estimators/test_mixture_verdict.py",
+    "tests/estimators/test_mixture_assessment.py",
     "tests/estimators/sampled/test_steps.py",
     "tests/estimators/test_counterfactual.py",
     "tests/test_site.py",

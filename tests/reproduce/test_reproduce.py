@@ -159,12 +159,12 @@ def test_a_reward_is_taken_to_the_other_maze(monkeypatch):
     old, new = (envs.make("point-maze", wall=wall, horizon=10) for wall in ("left", "right"))
     mazes = fu_2018_transfer.Mazes(old, None, new, [-10.0], imitation.ReferenceReturns(-12.0, -10.0))
 
-    def moved(reward):
-        fit = SimpleNamespace(policy=lambda observation, key: -jnp.ones(2), reward=reward)
+    def moved(**reward):
+        fit = SimpleNamespace(policy=lambda observation, key: -jnp.ones(2), **reward)
         monkeypatch.setattr(fu_2018_transfer, "fitted", lambda *_: [fit])
         return fu_2018_transfer.transfer(None, mazes, seeds=1, steps=40)
 
-    found, imitated = moved("a reward"), moved(None)
+    found, imitated = moved(reward="a reward"), moved()
     assert calls == [(new, ["a reward"], fu_2018_transfer.LEARNER, 40)]
     # Up and to the right comes closer to the goal than down and to the left; below the wall both mazes are alike.
     assert (

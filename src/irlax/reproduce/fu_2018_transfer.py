@@ -98,8 +98,10 @@ def transfer(estimator: Any, mazes: Mazes, *, seeds: int, steps: int | None = No
     fits = fitted(estimator, mazes.old, mazes.demos, seeds)
     policies = [fit.policy for fit in fits]
     old_returns = returns(mazes.old, policies)
-    if fits[0].reward is not None:
-        policies = retrained(mazes.new, [fit.reward for fit in fits], LEARNER, steps)
+    # Fits that only imitate have no reward.
+    rewards = [fit.reward for fit in fits if hasattr(fit, "reward")]
+    if rewards:
+        policies = retrained(mazes.new, rewards, LEARNER, steps)
     new_returns = returns(mazes.new, policies)
     return Transfer(old_returns, new_returns, mazes.references.score(np.array(new_returns)))
 
