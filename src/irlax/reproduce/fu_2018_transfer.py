@@ -95,7 +95,7 @@ class Transfer(NamedTuple):
 
 def transfer(estimator: Any, mazes: Mazes, *, seeds: int, steps: int | None = None) -> Transfer:
     """Learn in the old maze; in the new one train for the learned reward, or act with the policy if there is none."""
-    fits = fitted(estimator, mazes.old, mazes.demos, seeds)
+    fits: list[Any] = list(fitted(estimator, mazes.old, mazes.demos, seeds))
     policies = [fit.policy for fit in fits]
     old_returns = returns(mazes.old, policies)
     # Fits that only imitate have no reward.
