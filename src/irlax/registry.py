@@ -235,7 +235,7 @@ def check_fields(kind: type, name: str, fields: Mapping[str, Any]) -> None:
                 raise TypeError(f"{key!r} of {name!r} must be {_hint_text(hints[key])}, but is {_value_text(value)}.")
 
 
-@typing.no_type_check  # A checked function would bind axes anew, and those of one object's fields belong together.
+@typing.no_type_check  # A checked function would bind axes again, and the fields of one object share theirs.
 def conforms(value: Any, hint: Any) -> bool:
     """Whether a value is of an annotated type; True for annotations that cannot be checked."""
     if hint is Any:

@@ -506,7 +506,7 @@ def test_bad_demonstrators_are_refused_with_a_message(as_a_user):
     estimator = ix.MCEIRL()
     with pytest.raises(TypeError, match="exactly one"):
         estimator.fit(mdp, reward)
-    with pytest.raises(TypeError, match="a policy array or a plan"):
+    with pytest.raises(TypeError, match="Demonstrations, DemoStatistics, a policy array or a plan"):
         estimator.fit(mdp, reward, "demos.csv")
     with pytest.raises(ValueError, match=r"policy.*shape"):
         estimator.fit(mdp, reward, np.ones((5, 2)))

@@ -69,7 +69,7 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a fit that `save` wrote. A folder from a stranger runs nothing; a damaged one is a ValueError."""
+    """Read a fit that `save` wrote. Nothing in the folder is ever run; a damaged one is a ValueError."""
     folder = _existing(path)
     try:
         return _read(folder)

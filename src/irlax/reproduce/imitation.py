@@ -3,7 +3,7 @@
 A score is (R − R_random) / (R_expert − R_random) of the mean true return R of 64 episodes of the final policy, which is
 stochastic; no iterate is selected. R_expert is the mean return of the twenty demonstrations that ship with irlax, of
 which the first few or all are learned from; R_random is that of uniform actions. All episodes have their full length:
-after the goal of MountainCar or Acrobot, and after a fall in CartPole, an absorbing state follows that pays nothing.
+after the goal of MountainCar or Acrobot, and after a fall in CartPole, an absorbing state with reward 0 follows.
 
 Settings were chosen on seeds split from key 0; those reported are split from key 100, and are fitted in one batch.
 """

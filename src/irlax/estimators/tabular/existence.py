@@ -105,8 +105,8 @@ def _avoids_a_feature(solved: SolvedProblem, features: list[Features]) -> bool:
     """
     low, high = np.zeros(len(solved.at.x)), np.zeros(len(solved.at.x))
     for objective, each in zip(_planned(solved), features, strict=True):
-        met = sp.csr_array(each.by_cell[np.unique(Options.of(objective.mdp, path=False).cell)])
-        for columns in (met, each.by_transition):
+        reached = sp.csr_array(each.by_cell[np.unique(Options.of(objective.mdp, path=False).cell)])
+        for columns in (reached, each.by_transition):
             if columns is not None:
                 low = np.minimum(low, columns.min(axis=0).toarray().ravel())
                 high = np.maximum(high, columns.max(axis=0).toarray().ravel())

@@ -129,8 +129,8 @@ class Expert(eqx.Module):
         """Mean discounted visits of an episode, and the share of discounted mass that was not observed.
 
         Feature matching compares whole episodes. On an infinite horizon the unobserved part of truncated episodes is
-        assumed to have the same distribution of visits as the observed part; without that, long episodes would look
-        better than truncated ones, and a constant reward would be unbounded.
+        assumed to have the same distribution of visits as the observed part; otherwise the model would have more
+        visits in total than the demonstrator, and the weight of a constant feature would be unbounded.
         """
         if self.given_occupancy is not None:
             joint = self.given_occupancy
