@@ -31,9 +31,10 @@ class RunFolder(eqx.Module):
     """Where a run is recorded: every iterate in `path/log.jsonl`, its state in `path/checkpoint.npz`.
 
     A checkpoint is written every `checkpoint_every` seconds, and at the end. With `resume` a run of the same settings,
-    data and key goes on from it: training and sampled fits end bit for bit as if they had never been stopped, other
-    fits at the same optimum. Without, a folder that holds a checkpoint is refused. `tensorboard` writes the numbers of
-    each iterate as events, too.
+    data and key goes on from it. In environments of JAX, training and sampled fits then end bit for bit as if they had
+    never been stopped; an environment on the host, such as one of Gymnasium, starts new episodes, so they differ by
+    chance. Tabular fits end at the same optimum. Without `resume`, a folder that holds a checkpoint is refused.
+    `tensorboard` writes the numbers of each iterate as events, too.
     """
 
     path: str = eqx.field(converter=os.fspath)
