@@ -28,6 +28,8 @@ class Demonstrations(eqx.Module):
 
     Tabular demonstrations have integer `states`; those from continuous environments have `observations`.
     `rewards` are the true ones where they are known; nothing is ever learned from them.
+
+    With `goals` every episode ends at a goal of its own, a state in which nothing more is earned or chosen.
     """
 
     actions: Shaped[np.ndarray, "n ..."]
@@ -42,6 +44,8 @@ class Demonstrations(eqx.Module):
     rewards: Float[np.ndarray, " n"] | None = None
     #: The user's name of each episode or individual, for messages and for clustering.
     labels: Shaped[np.ndarray, " N"] | None = None
+    #: The state at which each episode ends, if episodes have goals of their own.
+    goals: Int[np.ndarray, " N"] | None = None
 
     @classmethod
     def from_arrays(
@@ -189,6 +193,7 @@ class Demonstrations(eqx.Module):
             next_observations=pick(self.next_observations, rows),
             rewards=pick(self.rewards, rows),
             labels=pick(self.labels, episodes),
+            goals=pick(self.goals, episodes),
         )
 
     def check(self, mdp: MDP) -> None:
@@ -231,7 +236,7 @@ def from_rows(
 ) -> Demonstrations:
     """Demonstrations from flat rows, checked for what can be wrong without an MDP.
 
-    `more` are the other fields (observations, next_observations, rewards), taken as they are: next observations
+    `more` are the other fields (observations, next_observations, rewards, goals), taken as they are: next observations
     are not compared with those of the next row, because floats may differ by rounding.
     """
     lengths = np.asarray(lengths, np.int64)

@@ -62,6 +62,8 @@ class MDP(StaysOnDevice):
     rows: AbstractRows = ONE_ROW
     horizon: int | None = eqx.field(static=True, default=None)
     labels: Labels = Labels()
+    #: Whether every episode ends at a goal of its own, which demonstrations name; no state need be absorbing then.
+    ends_at_goal: bool = eqx.field(static=True, default=False)
 
     @classmethod
     def from_dense(
@@ -72,10 +74,12 @@ class MDP(StaysOnDevice):
         discount: Scalar,
         horizon: int | None = None,
         available: Any = None,
+        ends_at_goal: bool = False,
     ) -> "MDP":
         """From P[s, a, s'].
 
-        `available[s, a]` says which actions exist where; transition rows of the others are ignored.
+        `available[s, a]` says which actions exist where; transition rows of the others are ignored. With `ends_at_goal`
+        every episode ends at a goal of its own (`Demonstrations.goals`), so that `discount=1` needs no absorbing state.
         """
         shape = np.shape(checks.as_floats("transitions", transitions))
         if len(shape) != 3 or shape[0] != shape[2]:
@@ -84,9 +88,8 @@ class MDP(StaysOnDevice):
         transitions = checks.probabilities("transitions", transitions, where=available, advice=checks.COUNTS)
         if not is_traced(transitions):
             transitions = fill_unavailable(transitions, available)
-        return _assembled(
-            dense_dynamics, (transitions,), initial=initial, discount=discount, horizon=horizon, available=available
-        )
+        rest: Any = {"initial": initial, "discount": discount, "horizon": horizon, "available": available}
+        return _assembled(dense_dynamics, (transitions,), **rest, ends_at_goal=ends_at_goal)
 
     @classmethod
     def from_successors(
@@ -98,10 +101,12 @@ class MDP(StaysOnDevice):
         discount: Scalar,
         horizon: int | None = None,
         available: Any = None,
+        ends_at_goal: bool = False,
     ) -> "MDP":
         """From sparse lists: `successors[s, a, b]` follows with probability `probs[s, a, b]`.
 
         A successor that is listed twice for one state and action counts with the sum of its probabilities.
+        `ends_at_goal` is as in `from_dense`.
         """
         successors = checks.as_integers("successors", successors)
         shape = np.shape(checks.as_floats("probs", probs))
@@ -114,6 +119,7 @@ class MDP(StaysOnDevice):
             present = np.broadcast_to(True if available is None else available[..., None], shape)
             checks.in_range("successors", np.where(present, successors, 0), shape[0], "states")
         rest: Any = {"initial": initial, "discount": discount, "horizon": horizon, "available": available}
+        rest |= {"ends_at_goal": ends_at_goal}
         if is_traced(successors, probs):
             return _assembled(sparse_dynamics, (successors, probs, available), **rest)
         moves = as_moves(successors, probs)
@@ -206,6 +212,7 @@ class MDP(StaysOnDevice):
         discount: Scalar,
         probs: Any = None,
         horizon: int | None = None,
+        ends_at_goal: bool = False,
     ) -> "MDP":
         """From a list of N actions, each of one state: for states that differ much in how many they have.
 
@@ -220,9 +227,11 @@ class MDP(StaysOnDevice):
             roads = MDP.from_actions(start, end, initial, discount=0.99)
             length = np.zeros(roads.table_shape)
             length[roads.cells(start)] = metres        # in the order in which roads were listed
+
+        `ends_at_goal` is as in `from_dense`.
         """
         listed = checked_actions(states, successors, probs, len(np.atleast_1d(initial)))
-        rest: Any = {"initial": initial, "discount": discount, "horizon": horizon}
+        rest: Any = {"initial": initial, "discount": discount, "horizon": horizon, "ends_at_goal": ends_at_goal}
         counts = np.bincount(listed.states, minlength=len(np.atleast_1d(initial)))
         several = SeveralRows.of(counts)
         shape, full = (several.num_rows(len(counts)), several.width), (len(counts), int(counts.max()))
@@ -383,7 +392,8 @@ class MDP(StaysOnDevice):
             raise TypeError(f"`replace` takes discount, horizon and initial, but got {', '.join(sorted(unknown))}.")
         kept = {"initial": self.initial, "discount": self.discount, "horizon": self.horizon} | changes
         available = None if self.mask is None else self.mask.T
-        replaced = _assembled(lambda dynamics: dynamics, (self.dynamics,), available=available, rows=self.rows, **kept)
+        kept |= {"available": available, "rows": self.rows, "ends_at_goal": self.ends_at_goal}
+        replaced = _assembled(lambda dynamics: dynamics, (self.dynamics,), **kept)
         return dataclasses.replace(replaced, initial=self.as_narrow(replaced.initial), labels=self.labels)
 
     def labelled(
@@ -425,6 +435,7 @@ def _assembled(
     horizon: Any,
     available: Any,
     rows: AbstractRows = ONE_ROW,
+    ends_at_goal: bool = False,
 ) -> MDP:
     """Check what all constructors share, then put the parts together."""
     with scope(arrays, initial, discount, available):
@@ -433,9 +444,10 @@ def _assembled(
         initial = checks.probabilities("initial", initial)
         discount, horizon = checks.discount(discount), checks.horizon(horizon)
         terminal = None
-        if horizon is None and not is_traced(discount) and discount == 1 and not is_traced(dynamics, available):
+        undiscounted = horizon is None and not is_traced(discount) and discount == 1 and not ends_at_goal
+        if undiscounted and not is_traced(dynamics, available):
             everywhere = np.ones((rows.num_rows(dynamics.num_states), dynamics.num_actions), bool)
             exists = everywhere if available is None else np.asarray(available)
             terminal = jnp.asarray(undiscounted_end(dynamics, rows, exists))
         mask = None if available is None else jnp.asarray(available).T
-        return MDP(dynamics, initial, discount, mask, terminal, rows, horizon)
+        return MDP(dynamics, initial, discount, mask, terminal, rows, horizon, ends_at_goal=ends_at_goal)
