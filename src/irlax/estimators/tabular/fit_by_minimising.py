@@ -121,11 +121,11 @@ def make_problem(
     weights = np.array([expert.weight for expert in experts])
     scale = np.max([reward.scales(expert.mdp) for reward, expert in zip(rewards, experts, strict=True)], axis=0)
     problem = Problem(
-        tuple(objectives),
-        jnp.asarray(weights / weights.sum()),
-        Flattening.of(rewards[0].parameters),
-        jnp.asarray(scale),
-        jnp.asarray(l2),
+        objectives=tuple(objectives),
+        shares=jnp.asarray(weights / weights.sum()),
+        flattening=Flattening.of(rewards[0].parameters),
+        scale=jnp.asarray(scale),
+        l2=jnp.asarray(l2),
     )
     return problem, start_where_values_exist(problem, flat(rewards[0].parameters) * scale, rewards)
 

@@ -254,7 +254,8 @@ def _maximise(
     objective: Joint, both: Float[np.ndarray, " D"], scales: Float[np.ndarray, " K"]
 ) -> Float[np.ndarray, " D"]:
     scale = np.concatenate([scales, np.ones(len(both) - len(scales))])
-    problem = Problem((objective,), jnp.ones(1), Flattening.of(both), jnp.asarray(scale), jnp.asarray(0.0))
+    parts: Any = {"flattening": Flattening.of(both), "scale": jnp.asarray(scale), "l2": jnp.asarray(0.0)}
+    problem = Problem(objectives=(objective,), shares=jnp.ones(1), **parts)
     found = minimise(Newton(), problem, both * scale, 1e-8)
     warn_unless_success(found.status, "The joint likelihood was not maximised; use the two-step estimates.")
     return found.at.x / scale

@@ -49,7 +49,8 @@ class Mixture(AbstractObjective):
         """The problem in all parameters, scaled as the problem of a single type."""
         tree = (np.zeros((self.num_types, len(single.scale))), np.zeros(self.num_types - 1))
         scale = jnp.concatenate([jnp.tile(single.scale, self.num_types), jnp.ones(self.num_types - 1)])
-        return Problem((self,), jnp.ones(1), Flattening.of(tree), scale, jnp.zeros(()))
+        rest: Any = {"flattening": Flattening.of(tree), "scale": scale, "l2": jnp.zeros(())}
+        return Problem(objectives=(self,), shares=jnp.ones(1), **rest)
 
     def grid(self, posterior: Float[np.ndarray, " N"]) -> Float[np.ndarray, "T M"]:
         """The weight of each distinct choice if individuals are weighted by their posterior of a type."""

@@ -4,6 +4,7 @@ Its variables are the scaled parameters x = θ·scale, so that the units of feat
 thousandths converges as a column in units does.
 """
 
+import abc
 import functools
 from typing import Any, NamedTuple
 
@@ -44,7 +45,48 @@ class Flattening(eqx.Module):
         return ravel_pytree(jax.tree.unflatten(self.treedef, like))[1](jnp.asarray(vector))
 
 
-class Problem(eqx.Module):
+class AbstractProblem(eqx.Module):
+    """What solvers minimise: a loss in the scaled parameters x = θ·scale."""
+
+    flattening: eqx.AbstractVar[Flattening]
+    scale: eqx.AbstractVar[Float[Array, " K"]]
+    l2: eqx.AbstractVar[Float[Array, ""]]
+
+    @abc.abstractmethod
+    def loss(self, x: Float[Array, " K"], warm_starts: WarmStarts) -> tuple[Float[Array, ""], WarmStarts]:
+        """The penalised objective per episode, and the warm start of the next evaluation."""
+
+    @abc.abstractmethod
+    def initial_warm_starts(self) -> WarmStarts:
+        """The warm starts of the first evaluation."""
+
+    @abc.abstractmethod
+    def evaluate(self, x: Float[np.ndarray, " K"], warm_starts: WarmStarts | None = None) -> "Evaluation":
+        """The loss and its gradient in x."""
+
+    @abc.abstractmethod
+    def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
+        """Second derivatives in x, as a matrix."""
+
+    @abc.abstractmethod
+    def hessian_product(self, at: "Evaluation", v: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+        """Second derivatives in x, times a vector."""
+
+    @property
+    @abc.abstractmethod
+    def resolution(self) -> float:
+        """Decreases below this share of the loss cannot be distinguished from errors of planning."""
+
+    def raw_gradient(self, gradient: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+        """A gradient in x as a gradient in θ."""
+        return gradient * np.asarray(self.scale)
+
+    def size(self, gradient: Float[Array, " K"]) -> Float[Array, ""]:
+        """The largest absolute entry of a gradient in x, or of the same gradient in θ if that is larger."""
+        return largest(gradient, self.scale)
+
+
+class Problem(AbstractProblem):
     """Minimise Σ_i share_i · objective_i(θ) + ½·l2·‖θ‖² over x = θ·scale."""
 
     objectives: tuple[AbstractObjective, ...]
@@ -60,7 +102,6 @@ class Problem(eqx.Module):
         self.only_arrays = all(map(eqx.is_array_like, leaves))
 
     def loss(self, x: Float[Array, " K"], warm_starts: WarmStarts) -> tuple[Float[Array, ""], WarmStarts]:
-        """The penalised objective per episode, and the warm start of the next evaluation."""
         theta = x / self.scale
         tree = self.flattening.unflatten(theta)
         fits, warm_starts = zip(
@@ -71,39 +112,27 @@ class Problem(eqx.Module):
         return fit + 0.5 * self.l2 * (theta @ theta), warm_starts
 
     def initial_warm_starts(self) -> WarmStarts:
-        """The warm starts of the first evaluation."""
         return tuple(objective.initial_warm_start() for objective in self.objectives)
 
     def evaluate(self, x: Float[np.ndarray, " K"], warm_starts: WarmStarts | None = None) -> "Evaluation":
-        """The loss and its gradient in x."""
         first = self.initial_warm_starts() if warm_starts is None else warm_starts
         evaluate = _evaluate_arrays if self.only_arrays else _evaluate_any
         (value, following), gradient = evaluate(self, x, first)
         return Evaluation(x, float(value), np.asarray(gradient), following)
 
     def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
-        """Second derivatives in x, as a matrix."""
         matrix = np.asarray(_hessian(self, jnp.asarray(at.x), at.warm_starts))
         return (matrix + matrix.T) / 2
 
     def hessian_product(self, at: "Evaluation", v: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Second derivatives in x, times a vector."""
         return np.asarray(_hessian_product(self, jnp.asarray(at.x), at.warm_starts, jnp.asarray(v)))
 
     @property
     def resolution(self) -> float:
-        """Decreases below this share of the loss cannot be distinguished from errors of planning, accurate to 1e-10."""
+        # Planning is accurate to 1e-10.
         mdps = (getattr(objective, "mdp", None) for objective in self.objectives)
         narrow = any(mdp is not None and mdp.initial.dtype == np.float32 for mdp in mdps)
         return 1e-6 if narrow else 1e-10
-
-    def raw_gradient(self, gradient: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """A gradient in x as a gradient in θ."""
-        return gradient * np.asarray(self.scale)
-
-    def size(self, gradient: Float[Array, " K"]) -> Float[Array, ""]:
-        """The largest absolute entry of a gradient in x, or of the same gradient in θ if that is larger."""
-        return largest(gradient, self.scale)
 
 
 def largest(gradient: Any, scale: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from jax.scipy.special import entr
 
 from irlax.estimators.tabular.objectives import AbstractObjective, Likelihood, WarmStart
-from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.problem import AbstractProblem, Evaluation, Problem
 from irlax.estimators.tabular.solvers import AbstractSolver, Newton, minimise
 from irlax.estimators.tabular.solvers.solver import SolverState, converged
 from irlax.planning.backup import SoftBackup
@@ -68,11 +68,11 @@ class NestedPseudoLikelihood(AbstractSolver):
     iterations: int | None
     max_steps: int
 
-    def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
+    def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
         x = start.x if isinstance(start, Evaluation) else start
         return self._at(problem, x, self._evaluate_policies(problem, self.policies, np.inf, 0), tol)
 
-    def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
+    def step(self, problem: AbstractProblem, state: SolverState, tol: float) -> SolverState:
         before, inner = state.at.x, state.inner
         found = minimise(Newton(), inner.pseudo, before, tol)
         x = found.at.x
@@ -89,7 +89,7 @@ class NestedPseudoLikelihood(AbstractSolver):
         return self._at(problem, x, self._evaluate_policies(problem, new, change, inner.step + 1), tol)
 
     def _evaluate_policies(
-        self, problem: Problem, policies: tuple[Any, ...], change: float, step: int
+        self, problem: AbstractProblem, policies: tuple[Any, ...], change: float, step: int
     ) -> PolicyEvaluation:
         pairs = zip(_likelihoods(problem), policies, strict=True)
         parts = [_evaluate_policy(likelihood, problem.flattening, policy) for likelihood, policy in pairs]
@@ -97,7 +97,9 @@ class NestedPseudoLikelihood(AbstractSolver):
         pseudo = eqx.tree_at(lambda problem: problem.objectives, problem, objectives)
         return PolicyEvaluation(policies, pseudo, tuple(values for _, values in parts), change, step)
 
-    def _at(self, problem: Problem, x: Float[np.ndarray, " K"], inner: PolicyEvaluation, tol: float) -> SolverState:
+    def _at(
+        self, problem: AbstractProblem, x: Float[np.ndarray, " K"], inner: PolicyEvaluation, tol: float
+    ) -> SolverState:
         at = inner.pseudo.evaluate(x)
         ended = None
         if inner.step and self.iterations is None and inner.change <= FIXED_POINT_CHANGE:
@@ -107,7 +109,8 @@ class NestedPseudoLikelihood(AbstractSolver):
         return SolverState(at, None, ended, inner)
 
 
-def _likelihoods(problem: Problem) -> list[Likelihood]:
+def _likelihoods(problem: AbstractProblem) -> list[Likelihood]:
+    assert isinstance(problem, Problem)
     return [objective for objective in problem.objectives if isinstance(objective, Likelihood)]
 
 

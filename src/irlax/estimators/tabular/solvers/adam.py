@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.problem import AbstractProblem, Evaluation
 from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState, converged, evaluated
 from irlax.registry import stored
 from irlax.status import Status
@@ -45,12 +45,12 @@ class Adam(AbstractSolver):
         checks.count("patience", self.patience)
         checks.positive("learning_rate", self.learning_rate)
 
-    def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
+    def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
         at = evaluated(problem, start)
         inner = Moments(self._optimiser().init(jnp.asarray(at.x)), 0, np.inf)
         return SolverState(at, at, _ended(problem, at, tol), inner)
 
-    def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
+    def step(self, problem: AbstractProblem, state: SolverState, tol: float) -> SolverState:
         at, (moments, k, previous_best) = state.at, state.inner
         updates, moments = self._optimiser().update(jnp.asarray(at.gradient), moments)
         new, k = _take_step(problem, at, np.asarray(updates)), k + 1
@@ -70,11 +70,11 @@ class Adam(AbstractSolver):
         return optax.adam(optax.cosine_decay_schedule(self.learning_rate, max(self.max_steps, 1), alpha=0.01))
 
 
-def _ended(problem: Problem, at: Evaluation, tol: float) -> Status | None:
+def _ended(problem: AbstractProblem, at: Evaluation, tol: float) -> Status | None:
     return converged(problem, at, tol) or (None if np.isfinite(at.loss) else Status.STALLED)
 
 
-def _take_step(problem: Problem, at: Evaluation, step: Float[np.ndarray, " K"]) -> Evaluation:
+def _take_step(problem: AbstractProblem, at: Evaluation, step: Float[np.ndarray, " K"]) -> Evaluation:
     """The point one step on, or a shorter step if the loss is not finite there: at γ = 1 values may not exist."""
     for halvings in range(30):
         new = problem.evaluate(at.x + step / 2**halvings, at.warm_starts)
@@ -83,7 +83,7 @@ def _take_step(problem: Problem, at: Evaluation, step: Float[np.ndarray, " K"]) 
     return problem.evaluate(at.x + step, at.warm_starts)
 
 
-def _is_plateau(problem: Problem, at: Evaluation) -> bool:
+def _is_plateau(problem: AbstractProblem, at: Evaluation) -> bool:
     """Whether no step along the gradient lowers the loss."""
     direction = at.gradient / max(np.abs(at.gradient).max(), 1e-300)
     losses = [problem.evaluate(at.x - length * direction, at.warm_starts).loss for length in np.logspace(-6, 1, 15)]

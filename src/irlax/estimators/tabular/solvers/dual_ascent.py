@@ -3,7 +3,7 @@
 import numpy as np
 
 from irlax import checks
-from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.problem import AbstractProblem, Evaluation
 from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState, assess_step, converged, evaluated
 from irlax.registry import stored
 from irlax.status import Status
@@ -32,12 +32,12 @@ class DualAscent(AbstractSolver):
         if self.step_size is not None:
             checks.positive("step_size", self.step_size)
 
-    def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
+    def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
         at = evaluated(problem, start)
         # The inner state is k for a given step size, else the last accepted length.
         return SolverState(at, at, converged(problem, at, tol), 1.0 if self.step_size is None else 0)
 
-    def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
+    def step(self, problem: AbstractProblem, state: SolverState, tol: float) -> SolverState:
         if self.step_size is None:
             return self._backtrack(problem, state, tol)
         at, k = state.at, state.inner
@@ -46,7 +46,7 @@ class DualAscent(AbstractSolver):
             return SolverState(new, new, Status.STALLED, k + 1, visited=())
         return SolverState(new, new, converged(problem, new, tol), k + 1)
 
-    def _backtrack(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
+    def _backtrack(self, problem: AbstractProblem, state: SolverState, tol: float) -> SolverState:
         at, length = state.at, 2 * state.inner
         squared_gradient = float(at.gradient @ at.gradient)
         while True:

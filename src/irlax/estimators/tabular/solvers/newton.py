@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from irlax import checks
-from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.problem import AbstractProblem, Evaluation
 from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState, assess_step, converged, evaluated
 from irlax.estimators.tabular.solvers.trust_region import exact_step, steihaug_step
 from irlax.registry import stored
@@ -38,11 +38,11 @@ class Newton(AbstractSolver):
     def __check_init__(self) -> None:
         checks.count("max_steps", self.max_steps, 0)
 
-    def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
+    def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
         at = evaluated(problem, start)
         return SolverState(at, at, converged(problem, at, tol), TrustRegion())
 
-    def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
+    def step(self, problem: AbstractProblem, state: SolverState, tol: float) -> SolverState:
         at, (radius, rejected) = state.at, state.inner
         step, predicted = trust_region_step(problem, at, radius)
         length = float(np.linalg.norm(step))
@@ -60,7 +60,7 @@ class Newton(AbstractSolver):
         return SolverState(at, at, None, TrustRegion(min(radius, length) / 4, rejected + 1))
 
 
-def trust_region_step(problem: Problem, at: Evaluation, radius: float) -> tuple[Float[np.ndarray, " K"], float]:
+def trust_region_step(problem: AbstractProblem, at: Evaluation, radius: float) -> tuple[Float[np.ndarray, " K"], float]:
     """The minimiser of the quadratic model within the radius, and the decrease that it predicts."""
     if len(at.x) <= DENSE_HESSIAN:
         return exact_step(problem.hessian(at), at.gradient, radius)

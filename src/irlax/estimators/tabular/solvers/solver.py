@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
-from irlax.estimators.tabular.problem import Evaluation, Problem, largest
+from irlax.estimators.tabular.problem import AbstractProblem, Evaluation, largest
 from irlax.iteration import NEXT, AbstractResumable, Iterate, Session
 from irlax.registry import to_parts
 from irlax.run_folder import fingerprint
@@ -34,16 +34,16 @@ class SolverState(NamedTuple):
 
 
 class AbstractSolver(eqx.Module):
-    """A method to minimise a `Problem`."""
+    """A method to minimise a problem."""
 
     max_steps: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def init(self, problem: Problem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
+    def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
         """The state at the start, which is a point or an evaluation of one."""
 
     @abc.abstractmethod
-    def step(self, problem: Problem, state: SolverState, tol: float) -> SolverState:
+    def step(self, problem: AbstractProblem, state: SolverState, tol: float) -> SolverState:
         """The state after one step; it has ended once no entry of the gradient exceeds `tol`."""
 
 
@@ -51,7 +51,7 @@ class Minimisation(AbstractResumable[SolverState]):
     """The iteration of a solver on a problem."""
 
     solver: AbstractSolver
-    problem: Problem
+    problem: AbstractProblem
     start: Float[np.ndarray, " K"] | Evaluation
     tol: float
 
@@ -79,7 +79,7 @@ class Minimisation(AbstractResumable[SolverState]):
         return [minimisation_iterate(self.problem, at) for at in points]
 
 
-def minimisation_iterate(problem: Problem, at: Evaluation) -> Iterate:
+def minimisation_iterate(problem: AbstractProblem, at: Evaluation) -> Iterate:
     """A point as an iterate, for callbacks and the history."""
     scale = np.asarray(problem.scale)
     return Iterate(NEXT, {"loss": at.loss, "gradient": float(largest(at.gradient, scale))}, at.x / scale)
@@ -96,7 +96,7 @@ class Solution(NamedTuple):
 
 def minimise(
     solver: AbstractSolver,
-    problem: Problem,
+    problem: AbstractProblem,
     start: Float[np.ndarray, " K"] | Evaluation,
     tol: float,
     session: Session | None = None,
@@ -108,12 +108,12 @@ def minimise(
     return Solution(at, status, session.history, state.quasi_newton_step)
 
 
-def evaluated(problem: Problem, start: Float[np.ndarray, " K"] | Evaluation) -> Evaluation:
+def evaluated(problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation) -> Evaluation:
     """The loss and its gradient at the start, evaluated unless they are given."""
     return start if isinstance(start, Evaluation) else problem.evaluate(start)
 
 
-def converged(problem: Problem, at: Evaluation, tol: float) -> Status | None:
+def converged(problem: AbstractProblem, at: Evaluation, tol: float) -> Status | None:
     """CONVERGED if no entry of the gradient exceeds the tolerance, else None."""
     return Status.CONVERGED if largest(at.gradient, np.asarray(problem.scale)) <= tol else None
 
@@ -129,7 +129,7 @@ class TrialStep(NamedTuple):
 
 
 def assess_step(
-    problem: Problem, at: Evaluation, new: Evaluation, predicted: float, *, share: float, shrinkage: float
+    problem: AbstractProblem, at: Evaluation, new: Evaluation, predicted: float, *, share: float, shrinkage: float
 ) -> TrialStep:
     """Whether a step is accepted: the loss falls by at least `share` of the predicted decrease.
 
