@@ -32,7 +32,7 @@ def choose_l2(estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts:
         refuse_statistics(expert.statistics, "`l2='cv'`")
     if any(expert.demos is None for expert in experts):
         raise ValueError("`l2='cv'` needs demonstrations to hold out; a policy or an occupancy has none.")
-    folds = [_folds(expert) for expert in experts]
+    folds = [fold_of_episodes(expert.demos) for expert in experts if expert.demos is not None]
     scores = np.zeros(len(CANDIDATES))
     num_choices = sum(
         float(expert.demos.weights @ expert.demos.lengths) for expert in experts if expert.demos is not None
@@ -53,17 +53,16 @@ def choose_l2(estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts:
     return CrossValidation(CANDIDATES[best], float(scores[best] / num_choices))
 
 
-def _folds(expert: Expert, folds: int = FOLDS) -> np.ndarray:
+def fold_of_episodes(demos: Demonstrations, folds: int = FOLDS) -> np.ndarray:
     """The fold of each episode, at random with a fixed seed; −1 for episodes of weight 0."""
-    assert expert.demos is not None
-    counted = np.flatnonzero(expert.demos.weights > 0)
+    counted = np.flatnonzero(demos.weights > 0)
     if len(counted) < folds:
         raise ValueError(
             f"Cross-validation in {folds} folds needs as many episodes with a weight above 0, but there are "
             f"{len(counted)}."
         )
     # Episodes of weight 0 are in no fold, so that no fold consists of these only.
-    parts = np.full(expert.demos.num_episodes, -1)
+    parts = np.full(demos.num_episodes, -1)
     parts[counted] = np.random.default_rng(0).permutation(len(counted)) % folds
     return parts
 
@@ -86,7 +85,8 @@ def cross_validate(
     checks.count("folds", folds, 2)
     with scope():
         expert = Expert.of(mdp, demos, None, estimator.start)
-    parts = _folds(expert, folds)
+    assert expert.demos is not None
+    parts = fold_of_episodes(expert.demos, folds)
     scores = []
     for fold in range(folds):
         training, held_out = _part(expert, parts != fold), _part(expert, parts == fold)

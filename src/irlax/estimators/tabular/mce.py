@@ -3,7 +3,7 @@
 import functools
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,9 @@ from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
 from irlax.run_folder import RunLike, as_run_folder
 from irlax.typing import Float
+
+if TYPE_CHECKING:
+    from irlax.estimators.goals.goal_fit import GoalFit
 
 ObjectiveName = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 OBJECTIVES = ("feature-matching", "discounted-likelihood", "likelihood")
@@ -94,7 +97,7 @@ class MCEIRL(AbstractTabularIRL):
         held_out: Demonstrations | None = None,
         callback: Callback | None = None,
         run: RunLike = None,
-    ) -> TabularFit:
+    ) -> "TabularFit | GoalFit":
         """Learn `reward`, starting from its current parameters.
 
         The demonstrator is `Demonstrations`, their `DemoStatistics`, a policy array or a plan (`demos`), or an
@@ -102,8 +105,15 @@ class MCEIRL(AbstractTabularIRL):
         one reward is learned from all of them, each in proportion to its episodes. `held_out` demonstrations are
         scored, never learned from. `callback` receives every iterate, and may return True to stop. `run` is a folder
         (`RunFolder`) in which every iterate is recorded, and from which a killed fit can be resumed.
+
+        If the demonstrations have goals, each episode ends at its own, and the result is a `GoalFit`.
         """
         started = time.perf_counter()
+        if isinstance(demos, Demonstrations) and demos.goals is not None:
+            from irlax.estimators.goals.estimate import fit_goals
+
+            watch = Watch(self.progress, callback, as_run_folder(run))
+            return fit_goals(self, mdp, reward, demos, held_out=held_out, watch=watch, started=started)
         with scope():
             rewards, experts = pair_up(mdp, reward, demos, occupancy, self.start)
         cross_validation = None

@@ -149,7 +149,8 @@ def simulate(
     lengths = np.concatenate([part[1] for part in parts])
     rows = np.concatenate([part[0] for part in parts])
     offsets = np.cumsum(lengths) - lengths
-    index = np.concatenate([np.arange(lengths[k]) + offsets[k] for k in order])
+    begin = np.cumsum(lengths[order]) - lengths[order]
+    index = np.arange(len(rows)) + np.repeat(offsets[order] - begin, lengths[order])
     states, actions, after = rows[index].T
     return states, actions, after, lengths[order]
 

@@ -38,6 +38,8 @@ class SharedPattern(NamedTuple):
     """The part of the linear system that does not depend on the reward."""
 
     options: Options
+    #: The next state of each option.
+    head: Int[np.ndarray, " J"]
     #: The entry of M, in compressed rows, that each option adds to.
     entry: Int[np.ndarray, " J"]
     indptr: Int[np.ndarray, " S+1"]
@@ -50,7 +52,7 @@ class SharedPattern(NamedTuple):
         size = options.num_states
         pairs, entry = np.unique(options.state * size + options.head, return_inverse=True)
         indptr = np.searchsorted(pairs // size, np.arange(size + 1))
-        return cls(options, entry.ravel(), indptr, pairs % size)
+        return cls(options, options.head, entry.ravel(), indptr, pairs % size)
 
     @property
     def tails(self) -> Int[np.ndarray, " E"]:
@@ -85,7 +87,7 @@ class SharedFactors(NamedTuple):
     ) -> "SharedFactors":
         """The factors about a centre; a RuntimeError if the system is singular."""
         options = pattern.options
-        arcs = np.exp(reward + potential[options.head] - potential[options.state])
+        arcs = np.exp(reward + potential[pattern.head] - potential[options.state])
         if only is not None:
             arcs = np.where(options.state == only, 0.0, arcs)
         by_entry = np.bincount(pattern.entry, weights=arcs, minlength=len(pattern.indices))
@@ -176,13 +178,13 @@ class SharedBlock(NamedTuple):
         """Expected uses of each option, summed over goals."""
         options = self.shared.pattern.options
         inner = self._inner_mass(start)
-        return self.shared.arcs * _row_products(inner, options.state, self.z, options.head)
+        return self.shared.arcs * _row_products(inner, options.state, self.z, self.shared.pattern.head)
 
     def policy(self) -> Float[np.ndarray, "J G"]:
         """π of each option for each goal; 0 at the goal."""
         options, shared = self.shared.pattern.options, self.shared
         here = self.z[options.state]
-        policy = shared.arcs[:, None] * self.z[options.head]
+        policy = shared.arcs[:, None] * self.z[shared.pattern.head]
         policy = np.divide(policy, here, out=np.zeros_like(policy), where=here > 0)
         policy[options.state[:, None] == self.goals] = 0.0
         return policy
@@ -222,7 +224,7 @@ class SharedBlock(NamedTuple):
         start = start.copy()
         start[self.goals, self._columns] = 0.0
         mass = self._inner_mass(start)
-        used = self.shared.arcs * _row_products(mass, options.state, self.z, options.head)
+        used = self.shared.arcs * _row_products(mass, options.state, self.z, self.shared.pattern.head)
         inner = [self._inner_tangent(feature) for feature in features.T]
         arriving = [self._weighted(feature).T @ mass for feature in features.T]
         mixed = np.array([[np.vdot(one, other) for other in inner] for one in arriving]).reshape(num, num)
