@@ -11,6 +11,7 @@ from irlax.datasets.bus import GROUPS
 from irlax.envs import BusEngine
 from irlax.envs.bus_engine import BusPanel
 from irlax.estimators.tabular import MCEIRL
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.reproduce.result import Line, Result
 from irlax.rewards.reward import flat
 
@@ -47,6 +48,7 @@ def _lines(data: Path | None) -> Iterator[Line]:
         # Starting at zero would take three times as many steps.
         start = engine.reward.with_parameters(np.array([8.0, 2.0]))
         fit = MCEIRL(objective="likelihood", progress=False).fit(engine.mdp, start, panel.demos)
+        assert isinstance(fit, TabularFit)
         where = f"Table {column.table}, groups {', '.join(map(str, column.groups))}, β = {column.discount:g}"
         for name, published, ours in zip(("RC", "θ11"), column.parameters, flat(fit.reward.parameters), strict=True):
             yield Line.printed(f"{where}: {name}", published, float(ours))

@@ -7,6 +7,7 @@ from irlax.analysis import identify, same_soft_policy, shape
 from irlax.estimators.tabular import MCEIRL
 from irlax.estimators.tabular.drawings import add_figure
 from irlax.estimators.tabular.page import draw_unidentified
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.planning import soft_plan
 from irlax.report import Page, plots
 from irlax.report.grid import Grid
@@ -44,7 +45,7 @@ def _draw(page: Page, table: Table, potential: np.ndarray) -> Page:
         walks.world().mdp, TabularReward("s"), walks.demonstrations()
     )
     grid = Grid.of(walks.world().mdp)
-    assert grid is not None
+    assert grid is not None and isinstance(fit, TabularFit)
     page = page.text(
         "The three weights are all identified. What if each cell has its own reward? Then adding 1 to the reward of "
         "every cell changes no action: no number of walks can reveal that constant. If each move in each cell has its "

@@ -21,6 +21,7 @@ def section() -> Section:
     """Learn three weights from walks."""
     reward = LinearReward(walks.features(), names=walks.NAMES)
     fit = MCEIRL(objective="likelihood", progress=False).fit(walks.world().mdp, reward, walks.demonstrations())
+    assert isinstance(fit, TabularFit)
     table = _table(fit)
     columns = ("name", "truth", "estimate", "standard_error", "low", "high")
     record = {

@@ -73,6 +73,8 @@ def fit_goals(
         cross_validation=cross_validation,
         held_out_log_likelihood=None,
     )
+    if estimator.maximises_likelihood:
+        fit = fit.with_objective(problem.objective)
     if held_out is not None:
         fit = dataclasses.replace(fit, held_out_log_likelihood=fit.log_likelihood_of(held_out))
     warn_unless_success(status, advice(status, certificate, estimator.tol))

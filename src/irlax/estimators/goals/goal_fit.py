@@ -107,10 +107,20 @@ class GoalFit(Fit):
         demos.check(self.mdp)
         return self._objective_of(demos).log_likelihood(flat(self.reward.parameters))
 
+    def with_objective(self, objective: "GoalObjective") -> "GoalFit":
+        """The same fit, which keeps the objective that it was made with: it holds solutions at the estimate."""
+        self._memo.once("objective", (self.mdp, self.demos), lambda: objective)
+        return self
+
     def _objective_of(self, demos: Demonstrations) -> "GoalObjective":
         from irlax.estimators.goals.goal_problem import objective_of
 
         return objective_of(self.mdp, self.reward, demos)
+
+    @property
+    def objective(self) -> "GoalObjective":
+        """The likelihood of the demonstrations as a function of the parameters, with derivatives."""
+        return self._memo.once("objective", (self.mdp, self.demos), lambda: self._objective_of(self.demos))
 
     @property
     def information(self) -> Information:
@@ -118,7 +128,7 @@ class GoalFit(Fit):
         return self._memo.once("information", (self.reward, self.demos), self._information)
 
     def _information(self) -> Information:
-        theta, objective = flat(self.reward.parameters), self._objective_of(self.demos)
+        theta, objective = flat(self.reward.parameters), self.objective
         total = float(self.demos.weights.sum())
         hessian = objective.hessian(theta) * total
         return Information(

@@ -16,8 +16,8 @@ def goal_page(fit: GoalFit) -> Page:
     """The report on a fit as one page."""
     lead = (
         f"Learned from {format_value(fit.num_episodes)} episodes to {format_value(len(fit.goals))} goals, "
-        f"{format_value(fit.num_choices)} choices, in an MDP of {format_value(fit.mdp.num_states)} states with discount "
-        f"{float(fit.mdp.discount):g}."
+        f"{format_value(fit.num_choices)} choices, in an MDP of {format_value(fit.mdp.num_states)} states with "
+        f"discount {float(fit.mdp.discount):g}."
     )
     page = Page(f"{fit.method}: a reward from episodes with goals", lead)
     if not fit.converged:

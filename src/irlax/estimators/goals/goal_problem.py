@@ -34,6 +34,7 @@ class GoalObjective:
         #: The solution of the last θ, as far as it is small enough to keep, and values from which others are found.
         self._solved: tuple[bytes, list[Block]] | None = None
         self._guess: Float[np.ndarray, "S G"] | None = None
+        self._hessian: tuple[bytes, Float[np.ndarray, "K K"]] | None = None
 
     def blocks(self, theta: Float[np.ndarray, " K"]) -> Any:
         """The solution at θ, block by block; a NoFixedPointError where values do not exist."""
@@ -70,12 +71,15 @@ class GoalObjective:
         return -total / self.sums.total, -pull_back(slope) / self.sums.total
 
     def hessian(self, theta: Float[np.ndarray, " K"]) -> Float[np.ndarray, "K K"]:
-        """Second derivatives of the loss in θ."""
+        """Second derivatives of the loss in θ; those of the last θ are kept."""
+        if self._hessian is not None and self._hessian[0] == theta.tobytes():
+            return self._hessian[1]
         features = self.reward.columns()
         curvature = sum(
             block.curvature(self.coefficients(members), features)[0] for members, block in self.blocks(theta)
         )
-        return -np.asarray(curvature) / self.sums.total
+        self._hessian = (theta.tobytes(), -np.asarray(curvature) / self.sums.total)
+        return self._hessian[1]
 
     def hessian_product(self, theta: Float[np.ndarray, " K"], v: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
         """Second derivatives of the loss in θ, times a vector."""

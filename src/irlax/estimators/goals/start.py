@@ -33,8 +33,8 @@ def start_where_values_exist(
         return x
     if problem.objective.reward.features is None:
         raise ValueError(
-            "discount = 1: at the initial parameters of the reward a cycle has a positive reward (entropy included), so "
-            "values are infinite. Start where every step has a negative reward, or discount."
+            "discount = 1: at the initial parameters of the reward a cycle has a positive reward (entropy included), "
+            "so values are infinite. Start where every step has a negative reward, or discount."
         )
     found = _along_costs(problem)
     return _by_linear_programme(problem, names) if found is None else found
@@ -90,7 +90,7 @@ def _by_linear_programme(problem: GoalProblem, names: list[str]) -> Float[np.nda
     features = sp.csr_array(problem.objective.reward.features) @ sp.diags_array(1 / np.asarray(problem.scale))
     here = options.by_state.T
     steps = sp.csr_array(options.transitions - here)
-    size, states, num = features.shape[1], options.num_states, len(options.state)
+    size, states, num = len(names), options.num_states, len(options.state)
     actions = np.bincount(options.state, minlength=states)[options.state]
     bounded = sp.hstack(
         [
@@ -108,6 +108,6 @@ def _by_linear_programme(problem: GoalProblem, names: list[str]) -> Float[np.nda
     if found.status == 0 and np.isfinite(problem.evaluate(found.x[:size]).loss):
         return found.x[:size]
     raise ValueError(
-        f"discount = 1: for all weights of {checks.some(names)} some cycle has a positive reward (entropy included), so "
-        f"values are infinite. Add a feature that makes every step costly, such as its length, or discount."
+        f"discount = 1: for all weights of {checks.some(names)} some cycle has a positive reward (entropy included), "
+        f"so values are infinite. Add a feature that makes every step costly, such as its length, or discount."
     )

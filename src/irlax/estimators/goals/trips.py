@@ -1,8 +1,8 @@
 r"""Demonstrations with goals, as the numbers that objectives are made of.
 
 All three objectives of `MCEIRL` are of one form: minus $\sum_j n_j r_j + \sum_g \sum_s c_g(s) V_g(s)$, per episode,
-with n the uses of options (a state with an action) and c sparse. For the likelihoods each choice j in s adds its weight to
-$n_j$ and to $c(s') \mathrel{+}= \gamma P(s'|j)$, $c(s) \mathrel{-}= 1$; for feature matching only starts add to c.
+with n the uses of options (a state with an action) and c sparse. For the likelihoods each choice j in s adds its weight
+to $n_j$ and to $c(s') \mathrel{+}= \gamma P(s'|j)$, $c(s) \mathrel{-}= 1$; for feature matching only starts add to c.
 """
 
 from typing import NamedTuple

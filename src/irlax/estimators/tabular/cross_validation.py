@@ -12,6 +12,7 @@ from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.components import CrossValidation
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.log_likelihood import total_log_likelihood
+from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.mdp import MDP
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
@@ -83,6 +84,10 @@ def cross_validate(
     Compare rewards, penalties or objectives by the mean of these; episodes are in the same folds every time.
     """
     checks.count("folds", folds, 2)
+    if isinstance(demos, Demonstrations) and demos.goals is not None:
+        parts = fold_of_episodes(demos, folds)
+        fits = (estimator.fit(mdp, reward, demos.select((parts != fold) & (parts >= 0))) for fold in range(folds))
+        return np.array([fit.score(demos.select(parts == fold)) for fold, fit in enumerate(fits)])
     with scope():
         expert = Expert.of(mdp, demos, None, estimator.start)
     assert expert.demos is not None
@@ -92,5 +97,6 @@ def cross_validate(
         training, held_out = _part(expert, parts != fold), _part(expert, parts == fold)
         fit = estimator.fit(mdp, reward, training.demos)
         weights = np.repeat(held_out.demos.weights, demos.lengths) if held_out.demos is not None else np.zeros(0)
+        assert isinstance(fit, TabularFit)
         scores.append(total_log_likelihood(fit.plan, held_out) / weights.sum())
     return np.array(scores)
