@@ -32,11 +32,12 @@ def read_demos(
     next_state: str | None = None,
     terminated: str | None = None,
     weight: str | None = None,
+    goal: str | None = None,
 ) -> Demonstrations:
     """Read demonstrations from a .csv, .parquet or .npz file.
 
     Tables have a row for each observed choice, in any order; the arguments name their columns, which are
-    those of `Demonstrations.from_frame`. Columns called next_state, terminated and weight are used where
+    those of `Demonstrations.from_frame`. Columns called next_state, terminated, weight and goal are used where
     there are any, unless others are named.
 
         episode,t,state,action
@@ -52,7 +53,7 @@ def read_demos(
     path = storage.existing_file(path, SUFFIXES)
     if path.suffix.lower() == ".npz":
         return npz.load(path)
-    names = panel.Columns(episode, time, state, action, next_state, terminated, weight)
+    names = panel.Columns(episode, time, state, action, next_state, terminated, weight, goal)
     try:
         demos = _read_csv(path, names) if path.suffix.lower() == ".csv" else _read_parquet(path, names)
     except (TypeError, ValueError) as error:
