@@ -13,7 +13,7 @@ from irlax.routes.network import Network, frozen
 from irlax.typing import Float, Int
 
 
-def from_arcs(frame: Any, tail: str, head: str, *, nodes: Any, link: str | None, zones: Iterable[Any]) -> Network:
+def from_arcs(frame: Any, tail: str, head: str, *, nodes: Any, link: str | None, zones: Any) -> Network:
     """A network from a frame; `Network.from_arcs` says what the arguments are."""
     frame = _checked_frame(frame, [name for name in (tail, head, link) if name is not None])
     tails, heads, labels = numbered(column_labels(tail, frame[tail]), column_labels(head, frame[head]))
@@ -74,7 +74,7 @@ def _attributes(frame: pd.DataFrame) -> tuple[dict[str, Float[np.ndarray, " E"]]
     return values, tuple(ignored)
 
 
-def _zone_numbers(labels: tuple[Any, ...], zones: Iterable[Any]) -> Int[np.ndarray, " Z"]:
+def _zone_numbers(labels: tuple[Any, ...], zones: Any) -> Int[np.ndarray, " Z"]:
     if isinstance(zones, str) or not isinstance(zones, Iterable):
         raise TypeError(f"`zones` must be a list of labels, but is {zones!r:.60}.")
     numbers = {label: i for i, label in enumerate(labels)}

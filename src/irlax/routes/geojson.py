@@ -1,7 +1,6 @@
 """GeoJSON (RFC 7946): lines as arcs, points as nodes."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ from irlax.routes.network import Network
 _KIND = "GeoJSON"
 
 
-def read_lines(path: Path, tail: str, head: str, *, nodes: Any, link: str | None, zones: Iterable[Any]) -> Network:
+def read_lines(path: Path, tail: str, head: str, *, nodes: Any, link: str | None, zones: Any) -> Network:
     """A network from a file of lines, each one arc in the direction in which it is drawn."""
     return from_features(_features(path), tail, head, nodes=nodes, link=link, zones=zones)
 
 
-def from_features(
-    features: list[Any], tail: str, head: str, *, nodes: Any, link: str | None, zones: Iterable[Any]
-) -> Network:
+def from_features(features: list[Any], tail: str, head: str, *, nodes: Any, link: str | None, zones: Any) -> Network:
     """A network from GeoJSON features.
 
     The properties called `tail` and `head` are the labels of the nodes; where no feature has them, the end points of

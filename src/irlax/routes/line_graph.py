@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from irlax.routes.turns import turn_attributes
 from irlax.typing import Float, Int
 
 
-def links_as_states(base: Network, ends: Literal["all"] | Iterable[Any], *, uturns: bool, lonlat: bool) -> Network:
+def links_as_states(base: Network, ends: Any, *, uturns: bool, lonlat: bool) -> Network:
     """The network of links; `Network.links_as_states` says what it has."""
     if base.base is not None:
         raise ValueError("The states of this network are links already.")
@@ -82,7 +82,7 @@ def _link_labels(base: Network) -> tuple[Any, ...]:
     return labels
 
 
-def _end_nodes(base: Network, ends: Literal["all"] | Iterable[Any]) -> Int[np.ndarray, " G"]:
+def _end_nodes(base: Network, ends: Any) -> Int[np.ndarray, " G"]:
     reached = np.bincount(base.head, minlength=base.num_states) > 0
     if isinstance(ends, str):
         if ends != "all":

@@ -3,9 +3,9 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Network:
         *,
         nodes: Any = None,
         link: str | None = None,
-        zones: Iterable[Any] = (),
+        zones: Any = (),
     ) -> "Network":
         """From a pandas frame (or a dict of columns) with one row for each arc.
 
@@ -123,13 +123,13 @@ class Network:
             )
         raise ValueError(f"There is no attribute {name!r}. The network has {', '.join(self.attributes) or 'none'}.")
 
-    def linear(self, names: str | Sequence[str], weights: Any = None) -> LinearReward:
+    def linear(self, names: Any, weights: Any = None) -> LinearReward:
         """A reward linear in the named attributes: r(arc) = θ · attributes(arc).
 
         The features, [S, A, K] as `mdp` lays out its tables, are 0 where there is no arc. `weights` are the θ.
         """
         names = [names] if isinstance(names, str) else list(names)
-        if not names or len(set(names)) < len(names):
+        if not names or len(set(map(str, names))) < len(names):
             raise ValueError(f"`names` must name one or more attributes, each once, but is {names}.")
         features = np.zeros((*self.mdp.table_shape, len(names)))
         cells = self.mdp.rows.cells(self.tail, self.action)
@@ -237,19 +237,17 @@ class Network:
             arc_labels=None if self.arc_labels is None else tuple(self.arc_labels[e] for e in kept),
         )
 
-    def links_as_states(
-        self, ends: Literal["all"] | Iterable[Any] = "all", *, uturns: bool = True, lonlat: bool = False
-    ) -> "Network":
+    def links_as_states(self, ends: Any = "all", *, uturns: bool = True, lonlat: bool = False) -> "Network":
         """The network whose states are the links (arcs) of this one, and whose arcs are the turns from link to link.
 
         A link is called by its name (`link=` of `from_arcs`), or else by the pair of its nodes. A turn has the
         attributes of the link that is entered, and `turns` = 1, so that θ·turns is a constant for each link. `uturn` is
         1 if it leads back to the node that one came from, or turns by more than 177°. Where coordinates are known,
-        `angle` is the direction of the entered link minus that of the left one, in radians between −π and π, positive
-        to the left (x to the east, y to the north); `left` is 1 from 40° to 177°, the thresholds of Fosgerau, Frejinger
-        and Karlström (2013), `right` is the same on the other side, and `straight` is 1 below 40°. Each turn is one of
-        the four. Links are taken to be straight. With `lonlat`, x is longitude and y latitude in degrees, and x is
-        scaled by the cosine of the latitude.
+        `angle` is the direction of the entered link minus that of the one before, in radians between −π and π, positive
+        to the left (x to the east, y to the north), and π back to a node; `left` is 1 from 40° to 177°, the thresholds
+        of Fosgerau, Frejinger and Karlström (2013), `right` is the same on the other side, and `straight` is 1 below
+        40°. Each turn is one of the four. Links are taken to be straight. With `lonlat`, x is longitude and y latitude
+        in degrees, and x is scaled by the cosine of the latitude.
 
         For each node of `ends` ("all", or labels) there is a state that is called by the node, and that all links to
         the node lead to by an arc whose attributes are 0, so that trips can end at nodes. Without `uturns` there are no
@@ -259,7 +257,7 @@ class Network:
 
         return links_as_states(self, ends, uturns=uturns, lonlat=lonlat)
 
-    def trips(self, sequences: Iterable[Iterable[Any]], weights: Any = None, labels: Any = None) -> Demonstrations:
+    def trips(self, sequences: Any, weights: Any = None, labels: Any = None) -> Demonstrations:
         """Demonstrations from trips, each a sequence of labels of states, the last of which is its goal.
 
         A trip of weight w counts as w trips; `labels` are names of the trips for messages and for clustering.
@@ -268,7 +266,7 @@ class Network:
 
         return trips(self, sequences, weights=weights, labels=labels)
 
-    def node_trips(self, sequences: Iterable[Iterable[Any]], weights: Any = None, labels: Any = None) -> Demonstrations:
+    def node_trips(self, sequences: Any, weights: Any = None, labels: Any = None) -> Demonstrations:
         """Demonstrations in a network of links, from trips as sequences of nodes, the last of which is the goal.
 
         The first link is where a trip starts: it is given, not chosen.

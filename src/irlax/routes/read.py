@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def read_network(
     head: str = "to",
     nodes: Any = None,
     link: str | None = None,
-    zones: Iterable[Any] = (),
+    zones: Any = (),
 ) -> Network:
     """Read a network from a file, by its suffix.
 
@@ -78,7 +77,7 @@ def read_trips(
     """Read trips from a .csv or .parquet file with a row for each state that a trip passes.
 
     Column `trip` names the trip of a row. `position` orders the rows of a trip (default: `position` if there is such a
-    column, else the order of rows). `label` holds the states (default: whichever there is of `state`, `node` and `link`);
+    column, else the order of rows). `label` holds the states (default: `state`, `node` or `link`, whichever there is);
     from `node`, in a network of links, trips are read as `Network.node_trips` takes them. `weight` (default: `weight`,
     if there is one) is the same on all rows of a trip.
 

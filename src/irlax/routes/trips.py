@@ -44,17 +44,17 @@ class Stops(eqx.Module):
         return str(k) if self.names is None else repr(self.names[k])
 
 
-def trips(net: Network, sequences: Iterable[Iterable[Any]], *, weights: Any, labels: Any) -> Demonstrations:
+def trips(net: Network, sequences: Any, *, weights: Any, labels: Any) -> Demonstrations:
     """Demonstrations from sequences of labels of states."""
     return from_stops(net, flattened(sequences, labels), weights)
 
 
-def node_trips(net: Network, sequences: Iterable[Iterable[Any]], *, weights: Any, labels: Any) -> Demonstrations:
+def node_trips(net: Network, sequences: Any, *, weights: Any, labels: Any) -> Demonstrations:
     """Demonstrations in a network of links, from sequences of labels of nodes."""
     return from_node_stops(net, flattened(sequences, labels), weights)
 
 
-def flattened(sequences: Iterable[Iterable[Any]], names: Any = None) -> Stops:
+def flattened(sequences: Any, names: Any = None) -> Stops:
     """The labels of all trips in one list."""
     if isinstance(sequences, (str, bytes)) or not isinstance(sequences, Iterable):
         raise TypeError(f"Trips must be a list of sequences of labels, but are a {type(sequences).__name__}.")

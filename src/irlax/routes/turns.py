@@ -30,7 +30,8 @@ def turn_attributes(
     if net.coordinates is None:
         return {"turns": ones, "uturn": back.astype(float)}
     direction = _directions(net, net.coordinates, lonlat=lonlat)
-    angle = turn_angles(direction[before], direction[after])
+    # Back along the same line the sign is a matter of rounding.
+    angle = np.where(back, np.pi, turn_angles(direction[before], direction[after]))
     uturn = back | (np.abs(angle) > BACK)
     left, right = ~uturn & (angle >= STRAIGHT), ~uturn & (angle <= -STRAIGHT)
     straight = ~(uturn | left | right)
