@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -128,6 +128,8 @@ class Network:
 
         The features, [S, A, K] as `mdp` lays out its tables, are 0 where there is no arc. `weights` are the θ.
         """
+        if not isinstance(names, Iterable):
+            raise TypeError(f"`names` must be a list of attributes, but is {names!r}.")
         names = [names] if isinstance(names, str) else list(names)
         if not names or len(set(map(str, names))) < len(names):
             raise ValueError(f"`names` must name one or more attributes, each once, but is {names}.")

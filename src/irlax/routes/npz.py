@@ -97,7 +97,7 @@ def _network(arrays: dict[str, np.ndarray], base: Network | None) -> Network:
     checks.has_shape("is_end", arrays["is_end"], (num,), "(S,), one for each state")
     if arrays["is_end"].dtype != bool:
         raise TypeError(f"`is_end` must hold booleans, but has dtype {arrays['is_end'].dtype}.")
-    values = checks.as_floats("attributes", arrays["attributes"])
+    values = _floats("attributes", arrays["attributes"])
     checks.has_shape("attributes", values, (len(texts["attributes"]), tail.size), "(K, E)")
     arcs = None if texts["arcs"] is None else tuple(map(_as_label, texts["arcs"]))
     if arcs is not None and len(arcs) != tail.size:
@@ -119,10 +119,16 @@ def _network(arrays: dict[str, np.ndarray], base: Network | None) -> Network:
 def _coordinates(arrays: dict[str, np.ndarray], num: int) -> np.ndarray | None:
     if "coordinates" not in arrays:
         return None
-    places = checks.as_floats("coordinates", arrays["coordinates"])
+    places = _floats("coordinates", arrays["coordinates"])
     checks.has_shape("coordinates", places, (num, 2), "(S, 2)")
     checks.finite("coordinates", places)
     return frozen(places)
+
+
+def _floats(name: str, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"`{name}` must hold numbers, but has dtype {array.dtype}.")
+    return array.astype(np.float64)
 
 
 def _check_states(labels: tuple[Any, ...], is_end: np.ndarray, base: Network | None) -> None:
@@ -138,7 +144,10 @@ def _check_states(labels: tuple[Any, ...], is_end: np.ndarray, base: Network | N
 def _texts(array: np.ndarray) -> dict[str, Any]:
     if array.dtype != np.uint8 or array.ndim != 1:
         raise TypeError(f"`texts` must hold bytes, but has dtype {array.dtype}.")
-    texts = json.loads(array.tobytes().decode())
+    try:
+        texts = json.loads(array.tobytes().decode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"`texts` must be JSON, but cannot be read: {error}.") from None
     lists = ("states", "attributes", "ignored")
     whole = isinstance(texts, dict) and all(isinstance(texts.get(name), list) for name in lists)
     if (
