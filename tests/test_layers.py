@@ -32,6 +32,7 @@ ORDER = [
     "planning",
     "rewards",
     "demos",
+    "routes",
 ]
 ORDER += ["analysis", "envs", "datasets", "rl", "report", "estimators", "showcase", "reproduce", "cli", "__init__"]
 

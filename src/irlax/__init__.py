@@ -4,7 +4,7 @@ Start with an `MDP`, plan in it with `soft_plan`, and read `README.md` for the r
 """
 
 import irlax.startup  # noqa: F401 (first, to handle Ctrl-C while the rest is imported)
-from irlax import datasets, envs, rl
+from irlax import datasets, envs, rl, routes
 from irlax.analysis import (
     epic_distance,
     identify,
@@ -153,6 +153,7 @@ __all__ = [
     "regret",
     "rl",
     "rollout",
+    "routes",
     "same_hard_policy",
     "same_soft_policy",
     "save_mdp",

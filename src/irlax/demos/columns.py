@@ -168,6 +168,7 @@ READERS: dict[str, Callable[[Any, Any, int], Any]] = {
     "next_state": integers,
     "terminated": booleans,
     "weight": weights,
+    "goal": integers,
 }
 
 

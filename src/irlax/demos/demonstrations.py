@@ -90,6 +90,7 @@ class Demonstrations(eqx.Module):
         next_state: str | None = None,
         terminated: str | None = None,
         weight: str | None = None,
+        goal: str | None = None,
     ) -> "Demonstrations":
         """From a pandas frame with a row for each observed choice, in any order.
 
@@ -97,7 +98,7 @@ class Demonstrations(eqx.Module):
         episodes are ordered. `time` is the index t of the step from the start of its episode, from 0 on;
         gaps and late starts are kept. `next_state` is that of the next row wherever that is one step later.
         `terminated` is true on the last row of an episode only, or on all of its rows; without it every episode is
-        truncated. `weight` is the same on all rows of an episode.
+        truncated. `weight` is the same on all rows of an episode, and so is `goal`, the state at which it ends.
 
             df = pandas.DataFrame({"id": ["ann", "ann", "bob"], "t": [0, 1, 0], "s": [2, 0, 1], "a": [1, 0, 0]})
             demos = Demonstrations.from_frame(df, episode="id", time="t", state="s", action="a")
@@ -105,7 +106,7 @@ class Demonstrations(eqx.Module):
         from irlax.demos.frames import from_frame
         from irlax.demos.panel import Columns
 
-        return from_frame(df, Columns(episode, time, state, action, next_state, terminated, weight))
+        return from_frame(df, Columns(episode, time, state, action, next_state, terminated, weight, goal))
 
     @classmethod
     def from_trajectories(cls, trajectories: Iterable[Any]) -> "Demonstrations":
@@ -118,7 +119,7 @@ class Demonstrations(eqx.Module):
         return from_trajectories(trajectories)
 
     def to_frame(self) -> "pd.DataFrame":
-        """A pandas frame: episode, t, state, action; next_state, terminated, weight and reward where there are any."""
+        """A pandas frame: episode, t, state, action; next_state, terminated, weight, goal, reward if there are any."""
         from irlax.demos.frames import to_frame
 
         return to_frame(self)
@@ -232,12 +233,13 @@ def from_rows(
     terminated: Any = False,
     weights: Any = None,
     labels: np.ndarray | None = None,
+    goals: Any = None,
     **more: Any,
 ) -> Demonstrations:
     """Demonstrations from flat rows, checked for what can be wrong without an MDP.
 
-    `more` are the other fields (observations, next_observations, rewards, goals), taken as they are: next observations
-    are not compared with those of the next row, because floats may differ by rounding.
+    `more` are the other fields (observations, next_observations, rewards), taken as they are: next observations are
+    not compared with those of the next row, because floats may differ by rounding.
     """
     lengths = np.asarray(lengths, np.int64)
     if not len(lengths):
@@ -255,6 +257,7 @@ def from_rows(
         states=None if states is None else _from_zero("states", states),
         next_states=None if next_states is None else _from_zero("next_states", next_states),
         labels=labels,
+        goals=None if goals is None else _checked_goals(goals, lengths),
         **more,
     )
     _refuse_contradictions(demos)
@@ -304,6 +307,14 @@ def _checked_terminated(terminated: Any, lengths: Int[np.ndarray, " N"]) -> Bool
             f"`terminated` must be one boolean or one per episode, {lengths.shape}, but is {terminated.shape}."
         )
     return np.broadcast_to(terminated, lengths.shape).copy()
+
+
+def _checked_goals(goals: Any, lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
+    goals = checks.as_integers("goals", goals).astype(np.int64)
+    checks.has_shape("goals", goals, lengths.shape, "(N,), one for each episode")
+    if (goals < 0).any():
+        raise ValueError(f"`goals` must not be negative, but is in episodes {checks.places(goals < 0)}.")
+    return goals
 
 
 def _checked_weights(weights: Any, lengths: Int[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:

@@ -44,6 +44,8 @@ def to_frame(demos: Demonstrations) -> "pd.DataFrame":
         table["terminated"] = demos.terminated[episode]
     if (demos.weights != 1).any():
         table["weight"] = demos.weights[episode]
+    if demos.goals is not None:
+        table["goal"] = demos.goals[episode]
     if demos.rewards is not None:
         table["reward"] = demos.rewards
     return pd.DataFrame(table)

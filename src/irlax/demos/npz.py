@@ -35,6 +35,7 @@ def load(path: Path) -> Demonstrations:
     ``next_observations``  as observations  optional
     ``rewards``          float [n]      optional
     ``labels``           int or text [N]  optional
+    ``goals``            int [N]        optional: the state at which each episode ends
     ``format``           text           optional: "irlax-demos-1"
     ===================  =============  ==========================================================
     """
@@ -64,7 +65,7 @@ def _checked(arrays: dict[str, np.ndarray]) -> Demonstrations:
     if "next_observations" in native:
         shape = native.get("observations", native["next_observations"]).shape
         checks.has_shape("next_observations", native["next_observations"], shape, "as `observations`")
-    for name in ("terminated", "labels"):
+    for name in ("terminated", "labels", "goals"):
         if name in native:
             checks.has_shape(name, native[name], lengths.shape, "(N,)")
     if "states" in native or native["actions"].dtype.kind == "i":
@@ -81,6 +82,7 @@ def _checked(arrays: dict[str, np.ndarray]) -> Demonstrations:
         observations=native.get("observations"),
         next_observations=native.get("next_observations"),
         rewards=native.get("rewards"),
+        goals=native.get("goals"),
     )
 
 
@@ -95,7 +97,7 @@ def _lengths(offsets: Int[np.ndarray, "..."], num_rows: int) -> Int[np.ndarray, 
     return np.diff(offsets)
 
 
-_INTEGERS = {"offsets", "times", "states", "next_states"}
+_INTEGERS = {"offsets", "times", "states", "next_states", "goals"}
 _FLOATS = {"weights", "rewards", "observations", "next_observations"}
 
 

@@ -13,7 +13,7 @@ from irlax.typing import Bool, Float, Int
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPTIONAL = ("next_state", "terminated", "weight")
+OPTIONAL = ("next_state", "terminated", "weight", "goal")
 
 
 class Columns(eqx.Module):
@@ -26,6 +26,7 @@ class Columns(eqx.Module):
     next_state: Any = None
     terminated: Any = None
     weight: Any = None
+    goal: Any = None
 
     @property
     def names(self) -> dict[str, Any]:
@@ -68,6 +69,7 @@ class Steps(eqx.Module):
     next_state: Int[np.ndarray, " n"] | None
     terminated: Bool[np.ndarray, " n"] | None
     weight: Float[np.ndarray, " n"] | None
+    goal: Int[np.ndarray, " n"] | None
     #: The user's name of the episode of the i-th step.
     label: Callable[[int], Any]
 
@@ -93,6 +95,8 @@ class Steps(eqx.Module):
             self._check_weights(names, self.weight)
         if self.terminated is not None:
             self._check_ends(names, self.terminated)
+        if self.goal is not None:
+            self._check_goals(names, self.goal)
 
     def _check_moves(self, names: Columns, after: Int[np.ndarray, " n"]) -> None:
         follows = self.follows[1:] & (np.diff(self.time) == 1)
@@ -112,6 +116,15 @@ class Steps(eqx.Module):
             raise ValueError(
                 f"Column `{names.weight}` must be the same in all rows of an episode, but {self.where(i)} has "
                 f"{weights[i]} after {weights[i - 1]}. An episode counts as a whole: give it one weight."
+            )
+
+    def _check_goals(self, names: Columns, goals: Int[np.ndarray, " n"]) -> None:
+        varies = self.follows[1:] & (goals[1:] != goals[:-1])
+        if varies.any():
+            i = int(np.argmax(varies)) + 1
+            raise ValueError(
+                f"Column `{names.goal}` must be the same in all rows of an episode, but {self.where(i)} has {goals[i]} "
+                f"after {goals[i - 1]}. An episode ends at one goal: give the rows after it another episode."
             )
 
     def _check_ends(self, names: Columns, terminated: Bool[np.ndarray, " n"]) -> None:
@@ -175,6 +188,7 @@ def demonstrations(names: Columns, column: Callable[[Any], Any]) -> Demonstratio
         terminated=False if steps.terminated is None else steps.terminated[last],
         weights=None if steps.weight is None else steps.weight[last],
         labels=distinct[by_name],
+        goals=None if steps.goal is None else steps.goal[last],
     )
 
 

@@ -7,6 +7,7 @@ from irlax.demos.demonstrations import Demonstrations
 from irlax.demos.statistics import DemoStatistics
 from irlax.mdp import MDP
 from irlax.precision import is_traced, scope
+from irlax.typing import Int
 
 
 def check(demos: Demonstrations, mdp: MDP) -> None:
@@ -22,7 +23,26 @@ def check(demos: Demonstrations, mdp: MDP) -> None:
         refuse_rows(demos, late, demos.times, f"time must lie below the horizon {mdp.horizon}")
     if after is not None:
         refuse_rows(demos, after >= mdp.num_states, after, f"next state must lie in 0..{mdp.num_states - 1}")
+    if demos.goals is not None:
+        _refuse_passed_goals(demos, demos.goals, mdp.num_states)
     _refuse_impossible_moves(demos, mdp)
+
+
+def _refuse_passed_goals(demos: Demonstrations, goals: Int[np.ndarray, " N"], num_states: int) -> None:
+    """A ValueError unless every episode ends where it first reaches its goal."""
+    states, after, goal = demos.tabular_states, demos.next_states, goals[demos.episode]
+    refuse_rows(demos, (goal < 0) | (goal >= num_states), goal, f"goal must lie in 0..{num_states - 1}")
+    rule = "goal of an episode must not be reached before its end, where nothing more is chosen"
+    refuse_rows(demos, states == goal, states, rule)
+    if after is None:
+        return
+    last = demos.offsets[1:] - 1
+    inner = np.ones(len(states), bool)
+    inner[last] = False
+    refuse_rows(demos, inner & (after == goal), after, rule)
+    elsewhere = np.zeros(len(states), bool)
+    elsewhere[last] = demos.terminated & (after[last] != goals)
+    refuse_rows(demos, elsewhere, after, "last next state of a terminated episode must be its goal")
 
 
 def check_statistics(statistics: DemoStatistics, mdp: MDP) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".csv", ".parquet", ".npz")
 #: What counts as missing in a numeric column of a CSV file. In a column of labels only an empty cell does.
-_MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "."]
+MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "."]
 
 
 def read_demos(
@@ -32,11 +32,12 @@ def read_demos(
     next_state: str | None = None,
     terminated: str | None = None,
     weight: str | None = None,
+    goal: str | None = None,
 ) -> Demonstrations:
     """Read demonstrations from a .csv, .parquet or .npz file.
 
     Tables have a row for each observed choice, in any order; the arguments name their columns, which are
-    those of `Demonstrations.from_frame`. Columns called next_state, terminated and weight are used where
+    those of `Demonstrations.from_frame`. Columns called next_state, terminated, weight and goal are used where
     there are any, unless others are named.
 
         episode,t,state,action
@@ -52,7 +53,7 @@ def read_demos(
     path = storage.existing_file(path, SUFFIXES)
     if path.suffix.lower() == ".npz":
         return npz.load(path)
-    names = panel.Columns(episode, time, state, action, next_state, terminated, weight)
+    names = panel.Columns(episode, time, state, action, next_state, terminated, weight, goal)
     try:
         demos = _read_csv(path, names) if path.suffix.lower() == ".csv" else _read_parquet(path, names)
     except (TypeError, ValueError) as error:
@@ -127,7 +128,7 @@ def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
     with storage.unreadable(path, kind):
         heading = pd.read_csv(path, header=None, nrows=1, dtype=str, na_filter=False, encoding="utf-8")
     names = checked_names(names, heading.iloc[0].tolist())
-    missing = {name: [""] if name == names.episode else _MISSING for name in names.names.values()}
+    missing = {name: [""] if name == names.episode else MISSING for name in names.names.values()}
     with storage.unreadable(path, kind), warnings.catch_warnings():
         # pandas warns of a row with more cells than the heading, but not if `usecols` is given.
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -139,13 +140,13 @@ def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
             na_values=missing,
             low_memory=False,
             encoding="utf-8",
-            **_exact_floats(),
+            **exact_floats(),
         )
-    frame[names.episode] = _numbered(frame[names.episode])
+    frame[names.episode] = written_as_integers(frame[names.episode])
     return from_frame(frame, names)
 
 
-def _exact_floats() -> dict[str, Any]:
+def exact_floats() -> dict[str, Any]:
     """The option with which pandas before 3.1 reads floats to the last bit; later ones always do, and warn of it."""
     import pandas as pd
 
@@ -153,7 +154,7 @@ def _exact_floats() -> dict[str, Any]:
     return {} if release >= (3, 1) else {"float_precision": "round_trip"}
 
 
-def _numbered(labels: Any) -> Any:
+def written_as_integers(labels: Any) -> Any:
     """Labels as integers, if every one is written the way an integer is."""
     texts = labels.drop_duplicates()
     if texts.isna().any() or not texts.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all():

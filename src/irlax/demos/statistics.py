@@ -211,5 +211,6 @@ def _steps(demos: Demonstrations) -> Steps:
         next_state=demos.next_states,
         terminated=demos.terminated[episode],
         weight=demos.weights[episode],
+        goal=None if demos.goals is None else demos.goals[episode],
         label=lambda i: int(episode[i]) if labels is None else labels[episode[i]].item(),
     )

@@ -79,7 +79,8 @@ def statistics_from_parquet(
 
     The columns are those of `read_demos`. All rows of an episode must follow each other, in the order of
     time. Memory holds a batch of rows, the statistics and the labels of the episodes. With a `horizon`, choices are
-    counted at each time as well, T·S·A numbers at most: likelihoods over a finite horizon need them.
+    counted at each time as well, T·S·A numbers at most: likelihoods over a finite horizon need them. Statistics have no
+    goals, so a file with a column `goal` is refused: read it with `read_demos`.
 
         statistics = statistics_from_parquet("panel.parquet", num_states=100, num_actions=4, discount=0.95)
         mdp = MDP.from_statistics(statistics)
@@ -91,6 +92,11 @@ def statistics_from_parquet(
     try:
         file = open_parquet(path)
         names = checked_names(names, file.schema_arrow.names)
+        if names.goal is not None:
+            raise ValueError(
+                f"Statistics have no goals, but the file has a column `{names.goal}`. Read it with `read_demos`, or "
+                f"rename the column if it holds something else."
+            )
         _count(_pieces(path, file, names, progress), names, tally)
         return from_tally(tally)
     except (TypeError, ValueError) as error:

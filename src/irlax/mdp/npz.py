@@ -25,7 +25,7 @@ _LABELS = {
     "action_unit": "action_unit",
     "time_unit": "time_unit",
 }
-_KEYS = ("format", *_DYNAMICS, "initial", "discount", "horizon", "available", *_LABELS.values())
+_KEYS = ("format", *_DYNAMICS, "initial", "discount", "horizon", "available", "ends_at_goal", *_LABELS.values())
 
 
 def save_mdp(path: str | os.PathLike[str], mdp: MDP) -> None:
@@ -42,6 +42,8 @@ def save_mdp(path: str | os.PathLike[str], mdp: MDP) -> None:
         "discount": float(mdp.discount),
         "horizon": -1 if mdp.horizon is None else mdp.horizon,
         "available": None if mdp.mask is None or not mdp.rows.one_per_state else mdp.mask.T,
+        # Left out where it is false, so that earlier versions read the file.
+        "ends_at_goal": True if mdp.ends_at_goal else None,
     }
     arrays |= {array: getattr(mdp.labels, name) for name, array in _LABELS.items()}
     storage.save_arrays(path, arrays)
@@ -62,6 +64,7 @@ def load_mdp(path: str | os.PathLike[str]) -> MDP:
     | `discount` | number | γ |
     | `horizon` | integer | decisions; −1 (or left out) for none |
     | `available` | bool [S,A] | optional: which actions exist where |
+    | `ends_at_goal` | bool | optional: whether every episode ends at a goal of its own, as `MDP.from_dense` says |
     | `layout` | text [rows] | optional: a gridworld, drawn; this and the rest are what `MDP.labelled` takes |
     | `state_names` | text [S] | optional |
     | `action_names` | text [A] | optional |
@@ -123,6 +126,9 @@ def _check_keys(path: Path, arrays: dict[str, np.ndarray]) -> None:
         value = arrays.get(name)
         if value is not None and (value.shape != () or value.dtype.kind not in kinds):
             raise TypeError(f"`{name}` must be one {wanted}, but is {value.dtype} of shape {value.shape}.")
+    ends = arrays.get("ends_at_goal")
+    if ends is not None and (ends.shape != () or ends.dtype != bool):
+        raise TypeError(f"`ends_at_goal` must be true or false, but is {ends.dtype} of shape {ends.shape}.")
 
 
 def _mdp(arrays: dict[str, np.ndarray]) -> MDP:
@@ -142,6 +148,7 @@ def _mdp(arrays: dict[str, np.ndarray]) -> MDP:
         "discount": arrays["discount"].item(),
         "horizon": None if horizon == -1 else horizon,
         "available": arrays.get("available"),
+        "ends_at_goal": bool(arrays.get("ends_at_goal", False)),
     }
     if "transitions" in arrays:
         if "probs" in arrays:
