@@ -59,7 +59,8 @@ class RewardOfOptions:
                 "Second derivatives on the way to goals need a reward that is linear in its parameters, such as "
                 "LinearReward or TabularReward. For others use solver='adam'."
             )
-        return self.features.toarray() if sp.issparse(self.features) else np.asarray(self.features)
+        features: Any = self.features
+        return features.toarray() if sp.issparse(features) else np.asarray(features)
 
     def direction(self, theta: Float[np.ndarray, " K"]) -> Float[np.ndarray, " J"]:
         """The change of the rewards along a direction of the parameters of a linear reward."""
