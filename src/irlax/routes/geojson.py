@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from irlax import storage
 from irlax.routes.network import Network
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _KIND = "GeoJSON"
 
@@ -24,6 +26,8 @@ def from_features(features: list[Any], tail: str, head: str, *, nodes: Any, link
     The properties called `tail` and `head` are the labels of the nodes; where no feature has them, the end points of
     the lines are, as (x, y). Coordinates are those of the end points, unless `nodes` gives others.
     """
+    import pandas as pd
+
     lines = [_line(i, feature) for i, feature in enumerate(features)]
     properties = [_properties(i, feature) for i, feature in enumerate(features)]
     frame = pd.DataFrame(properties, index=range(len(lines)))
@@ -38,8 +42,10 @@ def from_features(features: list[Any], tail: str, head: str, *, nodes: Any, link
     return Network.from_arcs(frame, tail, head, nodes=nodes, link=link, zones=zones)
 
 
-def read_points(path: Path) -> pd.DataFrame:
+def read_points(path: Path) -> "pd.DataFrame":
     """Coordinates from a file of points with a property `id`: a frame with x and y, indexed by it."""
+    import pandas as pd
+
     features = _features(path)
     places, names = [], []
     for i, feature in enumerate(features):

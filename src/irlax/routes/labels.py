@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from irlax import checks
 from irlax.typing import Int, Shaped
@@ -12,6 +11,8 @@ from irlax.typing import Int, Shaped
 
 def column_labels(name: str, column: Any) -> Shaped[np.ndarray, " n"]:
     """A column of labels as integers or objects, or an error that names the row; whole floats become integers."""
+    import pandas as pd
+
     series = pd.Series(column).reset_index(drop=True)
     missing = series.isna().to_numpy(bool)
     if missing.any():
@@ -48,6 +49,8 @@ def numbered(
 
     Whole numbers are numbered in their order, and so is text; other labels are numbered as they first appear.
     """
+    import pandas as pd
+
     both = _joined(first, second)
     ordered = both.dtype != object or pd.api.types.infer_dtype(both, skipna=False) == "string"
     codes, distinct = pd.factorize(both, sort=ordered)

@@ -3,10 +3,9 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from irlax import storage
 from irlax.demos import Demonstrations
@@ -17,6 +16,9 @@ from irlax.routes.network import Network
 from irlax.routes.tntp import SUFFIXES as TNTP
 from irlax.routes.tntp import read_tntp
 from irlax.routes.trips import Stops, from_node_stops, from_stops
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TABLES = (".csv", ".parquet")
 _JSON = (".geojson", ".json")
@@ -110,9 +112,11 @@ def read_trips(
 
 
 def _stops(
-    frame: pd.DataFrame, net: Network, *, trip: str, position: str | None, label: str, weight: str | None, nodes: bool
+    frame: "pd.DataFrame", net: Network, *, trip: str, position: str | None, label: str, weight: str | None, nodes: bool
 ) -> tuple[Stops, np.ndarray | None]:
     """The labels in the order of trips, which are ordered as they first appear."""
+    import pandas as pd
+
     codes, names = pd.factorize(column_labels(trip, frame[trip]))
     order = np.argsort(codes, kind="stable") if position is None else _by_position(frame, codes, position)
     values = column_labels(label, frame[label])[order].tolist()
@@ -129,7 +133,7 @@ def _stops(
     return stops, None if weight is None else _weights(frame[weight], codes, order, lengths, weight)
 
 
-def _by_position(frame: pd.DataFrame, codes: np.ndarray, name: str) -> np.ndarray:
+def _by_position(frame: "pd.DataFrame", codes: np.ndarray, name: str) -> np.ndarray:
     place = _numbers(frame[name], name)
     order = np.lexsort((place, codes))
     repeated = (np.diff(codes[order]) == 0) & (np.diff(place[order]) == 0)
@@ -151,6 +155,8 @@ def _weights(column: Any, codes: np.ndarray, order: np.ndarray, lengths: np.ndar
 
 
 def _numbers(column: Any, name: str) -> np.ndarray:
+    import pandas as pd
+
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise TypeError(f"Column `{name}` must hold numbers, but has dtype {column.dtype}.")
     values = column.to_numpy(np.float64, na_value=np.nan)
@@ -173,8 +179,10 @@ def _one_of(names: tuple[str, ...], present: list[str]) -> str:
     return found[0]
 
 
-def _table(path: Path, labels: list[str]) -> pd.DataFrame:
+def _table(path: Path, labels: list[str]) -> "pd.DataFrame":
     """A table, with the columns of labels as they are written."""
+    import pandas as pd
+
     if path.suffix.lower() == ".parquet":
         file = open_parquet(path)
         with storage.unreadable(path, "a Parquet file"):

@@ -8,14 +8,16 @@ import gzip
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from irlax import storage
 from irlax.routes.network import Network
 from irlax.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SUFFIXES = (".tntp", ".gz")
 _COLUMNS = ["init_node", "term_node", "capacity", "length", "free_flow_time"]
@@ -60,7 +62,7 @@ def read_tntp(path: str | os.PathLike[str], nodes: Any = None) -> Network:
         raise storage.in_file(path, error) from None
 
 
-def read_tntp_trips(path: str | os.PathLike[str]) -> pd.DataFrame:
+def read_tntp_trips(path: str | os.PathLike[str]) -> "pd.DataFrame":
     """Read a table of trips between zones from a TNTP file: a frame with the columns origin, destination and flow."""
     path = storage.existing_file(path, SUFFIXES)
     text = _text(path)
@@ -79,8 +81,10 @@ def read_tntp_trips(path: str | os.PathLike[str]) -> pd.DataFrame:
     return frame
 
 
-def read_node_file(path: Path) -> pd.DataFrame:
+def read_node_file(path: Path) -> "pd.DataFrame":
     """Coordinates from a TNTP file of nodes: a frame with x and y, indexed by node."""
+    import pandas as pd
+
     lines = [line.split("~")[0].strip().rstrip(";").split() for line in _text(path).splitlines()]
     lines = [cells for cells in lines if cells]
     if lines and not _is_number(lines[0][0]):
@@ -91,7 +95,7 @@ def read_node_file(path: Path) -> pd.DataFrame:
     return pd.DataFrame(table[:, 1:], index=_whole(table[:, 0], "nodes"), columns=["x", "y"])
 
 
-def _places(path: str | os.PathLike[str]) -> pd.DataFrame:
+def _places(path: str | os.PathLike[str]) -> "pd.DataFrame":
     path = storage.existing_file(path, (*SUFFIXES, ".geojson", ".json"))
     if path.suffix.lower() in SUFFIXES:
         return read_node_file(path)
@@ -125,7 +129,9 @@ def _count(metadata: dict[str, str], name: str) -> int:
     return int(metadata[name])
 
 
-def _arcs(body: str, first_line: int) -> pd.DataFrame:
+def _arcs(body: str, first_line: int) -> "pd.DataFrame":
+    import pandas as pd
+
     names, rows = None, []
     for number, line in enumerate(body.splitlines(), first_line):
         cells = line.strip().rstrip(";").split()
@@ -170,7 +176,9 @@ def _whole(values: np.ndarray, name: str) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def _flows(body: str) -> pd.DataFrame:
+def _flows(body: str) -> "pd.DataFrame":
+    import pandas as pd
+
     body = re.sub(r"~.*", "", body)
     pieces = _ORIGIN.split(body)
     if pieces[0].strip() or len(pieces) < 3:
