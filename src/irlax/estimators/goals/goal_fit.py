@@ -15,7 +15,7 @@ from irlax.estimators.tabular.inference import Information
 from irlax.estimators.tabular.memo import Memo
 from irlax.iteration import History
 from irlax.mdp import MDP
-from irlax.planning.goals import GoalPlan, goal_plan, simulate
+from irlax.planning.goals import GoalPlan, GoalPlanner, goal_plan, simulate
 from irlax.registry import check_fields, stored
 from irlax.report.html import Page
 from irlax.rewards import AbstractReward
@@ -115,7 +115,7 @@ class GoalFit(Fit):
     def _objective_of(self, demos: Demonstrations) -> "GoalObjective":
         from irlax.estimators.goals.goal_problem import objective_of
 
-        return objective_of(self.mdp, self.reward, demos)
+        return objective_of(self.mdp, self.reward, demos, GoalPlanner.of(self.mdp))
 
     @property
     def objective(self) -> "GoalObjective":

@@ -194,9 +194,8 @@ class GoalProblem(AbstractProblem):
         return 1e-11
 
 
-def objective_of(mdp: MDP, reward: AbstractReward, demos: Demonstrations) -> GoalObjective:
+def objective_of(mdp: MDP, reward: AbstractReward, demos: Demonstrations, planner: GoalPlanner) -> GoalObjective:
     """The likelihood of demonstrations that were checked, every choice counted once."""
-    planner = GoalPlanner.of(mdp)
     trips = Trips.of(planner, mdp, demos)
     sums = trips.likelihood(planner.options.transitions, planner.options.discount, discounted=False)
     return GoalObjective(planner, RewardOfOptions(mdp, reward, planner.options), trips, sums)
