@@ -6,8 +6,10 @@ import jax.numpy as jnp
 from irlax.mdp import AbstractDynamics
 from irlax.mdp.derived import under_policy
 from irlax.mdp.rows import ONE_ROW, AbstractRows
+from irlax.mdp.sparse import Successors
 from irlax.mdp.unrolled import unrolled_map, unrolled_sum
-from irlax.planning.krylov import Operator, solve
+from irlax.planning import direct, krylov
+from irlax.planning.krylov import Operator
 from irlax.precision import StaysOnDevice
 from irlax.typing import Array, Bool, Float, Scalar
 
@@ -71,6 +73,14 @@ class Chain(StaysOnDevice):
 
         return _solved(forward, adjoint, start, KRYLOV_TOLERANCE)
 
+    def as_system(self, averaged: Successors) -> direct.System:
+        """The transitions of a chain with one action, discounted; none from a terminal state."""
+        owners = self.rows.repeat(jnp.arange(self.dynamics.num_states, dtype=jnp.int32))
+        weights = jax.lax.stop_gradient(self.discount * averaged.probs[:, 0])
+        if self.terminal is not None:
+            weights = jnp.where(self.rows.repeat(jnp.asarray(self.terminal)), 0, weights)
+        return direct.System(weights, averaged.links.successors[:, 0], owners)
+
     def _zero_at_ends(self, values: Float[Array, " S"]) -> Float[Array, " S"]:
         return values if self.terminal is None else jnp.where(self.terminal, 0, values)
 
@@ -86,13 +96,27 @@ class Chain(StaysOnDevice):
         chain = Chain(one_action, averaged, self.discount, self.terminal, self.rows)
         values, visits = (lambda x: x - chain.backward(x)), (lambda x: x - chain.forward(x))
         forward, adjoint = (visits, values) if transpose else (values, visits)
-        return _solved(forward, adjoint, rhs, tol)
+        if not isinstance(averaged, Successors):
+            return _solved(forward, adjoint, rhs, tol)
+        system = chain.as_system(averaged)
+
+        def solved(operator: Operator, rhs: Float[Array, " S"], *, transpose: bool) -> Float[Array, " S"]:
+            x, done = direct.solve(system, rhs, transpose=transpose)
+            # Of a right-hand side of 0 no iteration is made.
+            return x + krylov.solve(operator, jnp.where(done, 0, rhs), tol)
+
+        return jax.lax.custom_linear_solve(
+            forward,
+            rhs,
+            solve=lambda _, rhs: solved(forward, rhs, transpose=transpose),
+            transpose_solve=lambda _, rhs: solved(adjoint, rhs, transpose=not transpose),
+        )
 
 
 def _solved(forward: Operator, adjoint: Operator, rhs: Float[Array, " S"], tol: Scalar) -> Float[Array, " S"]:
     return jax.lax.custom_linear_solve(
         forward,
         rhs,
-        solve=lambda _, rhs: solve(forward, rhs, tol),
-        transpose_solve=lambda _, rhs: solve(adjoint, rhs, tol),
+        solve=lambda _, rhs: krylov.solve(forward, rhs, tol),
+        transpose_solve=lambda _, rhs: krylov.solve(adjoint, rhs, tol),
     )
