@@ -52,13 +52,14 @@ class System(NamedTuple):
 
 
 def solve(
-    system: System, rhs: Float[Array, " S"], *, transpose: bool
+    system: System, rhs: Float[Array, " S"], wanted: Bool[Array, ""], *, transpose: bool
 ) -> tuple[Float[Array, " S"], Bool[Array, ""]]:
     """(I − γP_π)⁻¹ rhs, or that of the transpose, and whether it was solved: if not, it is 0.
 
-    It is not solved where `is_affordable` says no, on accelerators, and where arrays are spread over several devices.
+    It is not solved where it is not `wanted` or `is_affordable` says no, nor on accelerators, nor where arrays are
+    spread over several devices.
     """
-    x, solved = _solve.bind(rhs, *system, transpose=transpose)
+    x, solved = _solve.bind(rhs, wanted, *system, transpose=transpose)
     return jax.lax.bitcast_convert_type(x, rhs.dtype), solved
 
 
@@ -68,7 +69,7 @@ def is_affordable(pattern: sp.csr_array) -> bool:
     The levels of a breadth-first search separate what is before from what is after, so elimination in their order
     fills no more than the blocks between neighbouring levels; minimum degree does better. A wrong "no" costs only time.
     """
-    size = pattern.shape[0]
+    size = len(pattern.indptr) - 1
     graph = sp.csr_array(pattern + pattern.T)
     hubs = np.diff(graph.indptr) > HUB * np.sqrt(size)
     if hubs.sum() > MAX_HUBS:
@@ -90,7 +91,7 @@ def is_affordable(pattern: sp.csr_array) -> bool:
 
 def _levels(graph: sp.csr_array, starts: Int[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
     """All states in the order of a breadth-first search from one state of each part, and how far each of them is."""
-    size = graph.shape[0]
+    size = len(graph.indptr) - 1
     # One more state, from which the search begins, leads to all starts.
     indices = np.concatenate([graph.indices, starts])
     indptr = np.append(graph.indptr, len(indices))
@@ -117,7 +118,7 @@ class _Factors:
     def of(self, weights: np.ndarray, successors: np.ndarray, owners: np.ndarray, size: int) -> SuperLU | None:
         digest = hashlib.blake2b(digest_size=16)
         for array in (weights, successors, owners):
-            digest.update(np.ascontiguousarray(array))
+            digest.update(np.ascontiguousarray(array).data)
         key = digest.digest()
         # One at a time: two threads that ask for the same factors would both compute them, and memory is bounded.
         with self.lock:
@@ -127,9 +128,7 @@ class _Factors:
             self.kept.move_to_end(key)
             return self.kept[key]
 
-    def _factorised(
-        self, weights: np.ndarray, successors: np.ndarray, owners: np.ndarray, size: int
-    ) -> SuperLU | None:
+    def _factorised(self, weights: np.ndarray, successors: np.ndarray, owners: np.ndarray, size: int) -> SuperLU | None:
         # Padding and actions that are never taken must not fill the factors.
         link, row = np.nonzero(weights)
         entries = (weights[link, row].astype(np.float64), (owners[row], successors[link, row]))
@@ -160,11 +159,17 @@ FACTORS = _Factors()
 
 
 def _on_host(
-    rhs: np.ndarray, weights: np.ndarray, successors: np.ndarray, owners: np.ndarray, *, transpose: bool
+    rhs: np.ndarray,
+    wanted: np.ndarray,
+    weights: np.ndarray,
+    successors: np.ndarray,
+    owners: np.ndarray,
+    *,
+    transpose: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What `_solve` computes, by SciPy; the right-hand side may have leading axes."""
     size = rhs.shape[-1]
-    factors = FACTORS.of(weights, successors, owners, size)
+    factors = FACTORS.of(weights, successors, owners, size) if wanted else None
     if factors is None:
         return _as_bytes(np.zeros_like(rhs)), np.asarray(False)
     columns = np.ascontiguousarray(rhs.reshape(-1, size).T, np.float64)
@@ -185,11 +190,11 @@ _solve.def_impl(lambda *inputs, transpose: jax.jit(lambda *inputs: _solve.bind(*
 
 
 @_solve.def_abstract_eval
-def _shapes(rhs, weights, successors, owners, *, transpose):
+def _shapes(rhs, wanted, weights, successors, owners, *, transpose):
     return ShapedArray((*rhs.shape, rhs.dtype.itemsize), jnp.dtype(jnp.uint8)), ShapedArray((), jnp.dtype(bool))
 
 
-def _unsolved(rhs, weights, successors, owners, *, transpose):
+def _unsolved(rhs, wanted, weights, successors, owners, *, transpose):
     return jnp.zeros((*rhs.shape, rhs.dtype.itemsize), jnp.uint8), jnp.zeros((), bool)
 
 
