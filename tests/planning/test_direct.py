@@ -78,7 +78,8 @@ def test_chains_are_solved_as_by_lapack(discount, ends, transpose, monkeypatch):
     size = 300
     # A long band, in which some links are listed twice and some have probability 0 (to state 0, as padding has).
     successors = np.clip(np.arange(size)[:, None] + rng.integers(-4, 4, size=(size, 6)), 0, size - 1)
-    probs = rng.dirichlet(np.ones(6), size=size)
+    successors[1:, 0] = np.arange(size - 1)  # so that the end is reached from everywhere
+    probs = rng.dirichlet([3.0, 1, 1, 1, 1, 1], size=size)
     successors[:, 5], probs[:, 4], probs[:, 5] = 0, probs[:, 4] + probs[:, 5], 0
     matrix = np.zeros((size, size))
     np.add.at(matrix, (np.arange(size)[:, None], successors), probs)
@@ -156,21 +157,21 @@ def test_derivatives_of_visits_in_the_policy():
 
 
 def test_vmap_over_rewards_and_over_right_hand_sides():
-    mdp, cost, _, _ = grid(SIDE, 1.0)
-    scales = np.array([1.0, 1.3, 2.0])
+    mdp, cost, _, _ = grid(SIDE, 0.9999)
+    scales = np.array([1.0, 1.3])
     with jax.enable_x64(True):
-        together = jax.jit(jax.vmap(lambda scale: ix.soft_plan(mdp, scale * jnp.asarray(cost)).value))(scales)
-        alone = [ix.soft_plan(mdp, scale * cost).value for scale in scales]
-        np.testing.assert_allclose(together, alone, rtol=1e-11)
+        together = jax.jit(jax.vmap(lambda scale: ix.soft_plan(mdp, scale * jnp.asarray(cost), method="newton").value))(
+            scales
+        )
+        plans = [ix.soft_plan(mdp, scale * cost, method="newton") for scale in scales]
+        np.testing.assert_allclose(together, [plan.value for plan in plans], rtol=1e-10)
         before = direct.FACTORS.count
-        plan = ix.soft_plan(mdp, cost)
-        own = Chain(jnp.asarray(plan.policy).T, mdp.dynamics, 1.0, mdp.terminal)
-        before = direct.FACTORS.count
+        own = Chain(jnp.asarray(plans[0].policy).T, mdp.dynamics, 0.9999)
         inverse = jax.vmap(own.solve_values)(jnp.eye(SIDE**2))
         visits = own.solve_visits(jnp.asarray(mdp.initial))
     # One factorisation for all right-hand sides and for the transpose.
-    assert direct.FACTORS.count <= before + 1
-    np.testing.assert_allclose(np.asarray(mdp.initial) @ np.asarray(inverse).T, visits, rtol=1e-11)
+    assert direct.FACTORS.count == before + 1
+    np.testing.assert_allclose(np.asarray(mdp.initial) @ np.asarray(inverse).T, visits, rtol=1e-8)
 
 
 def test_states_with_several_rows():
@@ -228,5 +229,6 @@ def test_factors_are_kept_within_bounds(monkeypatch):
     successors, owners = np.roll(np.arange(size, dtype=np.int32), 1)[None], np.arange(size, dtype=np.int32)
     for k in (1, 2, 3, 3, 1):
         factors = direct.FACTORS.of(np.full((1, size), 0.1 * k), successors, owners, size)
+        assert factors is not None
         assert np.allclose(factors.solve(np.ones(size)), 1 / (1 - 0.1 * k))
     assert (len(direct.FACTORS.kept), direct.FACTORS.count) == (2, 4)
