@@ -1,8 +1,8 @@
 r"""Why values do not exist: what is gained on the cycles that gain most.
 
 At γ = 1 with certain moves values exist if the spectral radius ρ of M is below 1. With left and right eigenvectors u
-and v, $f_j \propto u(\text{tail})\,e^{r_j}\,v(\text{head})$ is how often an endless walk that earns most uses each option,
-and
+and v, $f_j \propto u(\text{tail})\,e^{r_j}\,v(\text{head})$ is how often an endless walk that earns most uses each
+option, and
 
 $$\log\rho = \textstyle\sum_j f_j r_j + H(f)$$
 
