@@ -11,6 +11,7 @@ from irlax.planning import chain, direct, fixed_point
 from irlax.planning.chain import Chain
 
 SIDE = 12
+pytestmark = pytest.mark.skipif(jax.default_backend() != "cpu", reason="accelerators solve these iteratively")
 
 
 @pytest.fixture(autouse=True, scope="module")
