@@ -121,6 +121,8 @@ def fit(
       state_names   text  S       optional
       action_names  text  A       optional
       state_unit, action_unit, time_unit   optional: a text each
+      places        float S×4     optional: x0, y0, x1, y1 of states on a map
+      ends_at_goal  bool          optional: episodes end at goals of their own
 
     \b
     Demonstrations (.csv, .parquet), a row for each observed choice, in any

@@ -213,7 +213,10 @@ class GoalFit(Fit):
         return goal_page(self)
 
     def plot(self) -> Any:
-        """The estimates with their intervals, and the convergence of the solver, as one matplotlib figure."""
+        """One matplotlib figure: maps of the reward, of expected flows, and of observed minus expected flows.
+
+        Where states have no places (`MDP.labelled`): the estimates with their intervals, and the convergence.
+        """
         from irlax.estimators.goals.goal_page import goal_figure
 
         return goal_figure(self)
