@@ -30,6 +30,7 @@ from irlax.demos import (
 )
 from irlax.envs import evaluate, expert_demos
 from irlax.estimators.fit import Fit, RewardFit
+from irlax.estimators.goals import GoalFit
 from irlax.estimators.sampled import (
     AIRL,
     GAIL,
@@ -73,6 +74,7 @@ from irlax.planning import (
     transition_entropy,
     visits,
 )
+from irlax.planning.goals import GoalPlan, goal_plan
 from irlax.registry import stored
 from irlax.rewards import (
     LinearReward,
@@ -103,6 +105,8 @@ __all__ = [
     "Demonstrations",
     "DualAscent",
     "Fit",
+    "GoalFit",
+    "GoalPlan",
     "Laplace",
     "LinearReward",
     "MaxEntIRL",
@@ -139,6 +143,7 @@ __all__ = [
     "expert_demos",
     "feature_expectations",
     "from_minari",
+    "goal_plan",
     "hard_plan",
     "identify",
     "is_decomposable",

@@ -18,7 +18,7 @@ from irlax.estimators.tabular.assess import advice
 from irlax.estimators.tabular.components import CrossValidation
 from irlax.estimators.tabular.cross_validation import CANDIDATES, FOLDS, fold_of_episodes
 from irlax.estimators.tabular.problem import Flattening
-from irlax.estimators.tabular.solvers import LBFGS, AbstractSolver, Adam, Newton, Solution, SolverName, minimise
+from irlax.estimators.tabular.solvers import AbstractSolver, Adam, Newton, Solution, SolverName, minimise
 from irlax.estimators.tabular.solvers.choice import SOLVERS
 from irlax.iteration import History, Session, Watch
 from irlax.mdp import MDP
@@ -30,9 +30,6 @@ from irlax.status import UnfinishedWarning, warn_unless_success
 
 if TYPE_CHECKING:
     from irlax.estimators.tabular.mce import MCEIRL
-
-#: Up to this many parameters Newton's method is used: a Hessian costs about one solve for each parameter.
-MAX_NEWTON = 60
 
 
 def fit_goals(
@@ -126,7 +123,7 @@ def _solver(solver: SolverName | AbstractSolver, reward: AbstractReward) -> Abst
         return SOLVERS[solver]()
     if not reward.is_linear:
         return Adam()
-    return Newton() if reward.num_parameters <= MAX_NEWTON else LBFGS()
+    return Newton()
 
 
 def _checked(estimator: "MCEIRL", mdp: Any, reward: Any, demos: Demonstrations) -> AbstractReward:
