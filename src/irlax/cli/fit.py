@@ -74,6 +74,9 @@ def fit(
         option("--terminated", text="Column that says if an episode ended, if not `terminated`.", panel=DATA),
     ] = None,
     weight: Annotated[str | None, option("--weight", text="Column of weights, if not `weight`.", panel=DATA)] = None,
+    goal: Annotated[
+        str | None, option("--goal", text="Column of the goal of an episode, if not `goal`.", panel=DATA)
+    ] = None,
     held_out: Annotated[
         Path | None, option("--held-out", text="Demonstrations to score, not to learn from.", panel=DATA)
     ] = None,
@@ -135,6 +138,8 @@ def fit(
       terminated    optional: true if an absorbing state follows; if not,
                     the episode is truncated
       weight        optional: the same on all rows of an episode
+      goal          optional: the state at which the episode ends, the same on
+                    all of its rows; see also `irlax routes fit`
     Or .npz, as `irlax.write_demos` writes it. Nothing is ever unpickled.
     """
     from irlax.cli import fitting
@@ -144,7 +149,7 @@ def fit(
 
     check_target(out)
     names = {"episode": episode, "time": time, "state": state, "action": action}
-    names |= {"next_state": next_state, "terminated": terminated, "weight": weight}
+    names |= {"next_state": next_state, "terminated": terminated, "weight": weight, "goal": goal}
     options = {"objective": objective, "solver": solver, "l2": l2, "tol": tol, "start": start}
     given = {name: value for name, value in options.items() if value is not None}
     choice = MethodChoice(method, given, fitting.parse_settings(setting or []), names, key)

@@ -16,7 +16,7 @@ from irlax.mdp.build import numbered
 from irlax.rewards import LinearReward
 from irlax.routes.labels import as_text, examples
 from irlax.tables import Summary
-from irlax.typing import Bool, Float, Int
+from irlax.typing import Bool, Float, Int, PRNGKeyArray
 
 #: Above this many states the MDP has no names and places for them: they would take more memory than the problem.
 _MOST_NAMES = 100_000
@@ -289,6 +289,27 @@ class Network:
         from irlax.routes.trips import node_trips
 
         return node_trips(self, sequences, weights=weights, labels=labels)
+
+    def simulate(
+        self, weights: Mapping[str, float], origins: Any, destinations: Any, *, key: PRNGKeyArray
+    ) -> Demonstrations:
+        """Trips from known weights of attributes, one for each pair of an origin and a destination (labels).
+
+        In a network of links, origins and destinations are nodes, and the first link is chosen by its attributes and
+        by the value of what follows.
+        """
+        from irlax.routes.simulation import simulate
+
+        return simulate(self, weights, origins, destinations, key=key)
+
+    def trip_frame(self, demos: Demonstrations) -> Any:
+        """Trips as a pandas frame that `read_trips` reads once it is written: trip, position, and the label.
+
+        Of a network of links, trips are given by nodes if links are called by their nodes.
+        """
+        from irlax.routes.simulation import trip_frame
+
+        return trip_frame(self, demos)
 
     def summary(self) -> Summary:
         """What the network has: states, arcs, parts that are connected, and the range of each attribute."""

@@ -65,6 +65,11 @@ class GoalFit(Fit):
         return tuple((name, self.l2 if name == "l2" else value) for name, value in self.estimator.settings())
 
     @property
+    def rewards(self) -> tuple[AbstractReward, ...]:
+        """The reward, in the form of fits to several MDPs."""
+        return (self.reward,)
+
+    @property
     def goals(self) -> np.ndarray:
         """The distinct goals of the demonstrations."""
         assert self.demos.goals is not None
