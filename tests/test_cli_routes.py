@@ -9,32 +9,17 @@ import pytest
 import irlax as ix
 from irlax.demos import write_demos
 from irlax.mdp.npz import save_mdp
-from tests.command_line import irlax
-
-SIDE = 4
+from tests.command_line import irlax, route_files
 
 
 @pytest.fixture(scope="module")
 def city(tmp_path_factory):
     """A grid of streets in files, pairs of origins and destinations, and simulated trips over nodes and over links."""
     folder = tmp_path_factory.mktemp("city")
-    rng = np.random.default_rng(0)
-    nodes = [(x, y) for y in range(SIDE) for x in range(SIDE)]
-    number = {place: k for k, place in enumerate(nodes)}
-    streets = [(a, b) for a in nodes for b in nodes if abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1]
-    table = pd.DataFrame({"from": [number[a] for a, _ in streets], "to": [number[b] for _, b in streets]})
-    table["minutes"] = rng.uniform(1, 3, len(table)).round(2)
-    table.to_csv(folder / "roads.csv", index=False)
-    pd.DataFrame({"node": range(len(nodes)), "x": [a for a, _ in nodes], "y": [b for _, b in nodes]}).to_csv(
-        folder / "nodes.csv", index=False
-    )
-    pairs = [(o, d) for o in range(len(nodes)) for d in (0, 5, 15) if o != d]
-    pd.DataFrame(pairs, columns=["origin", "destination"]).to_csv(folder / "pairs.csv", index=False)
-    for name, more in {"by_node": (), "by_link": ("--links", "--nodes", folder / "nodes.csv")}.items():
-        weights = "minutes=-1.5,turns=-.5,left=-1" if more else "minutes=-1.5"
-        options = ("--trips", folder / "pairs.csv", "--out", folder / f"{name}.csv", "--num", 300, *more)
-        end = irlax("routes", "simulate", folder / "roads.csv", "--weights", weights, *options)
-        assert end.code == 0, end.err
+    (route_files(folder) / "trips.csv").rename(folder / "by_link.csv")
+    options = ("--trips", folder / "pairs.csv", "--out", folder / "by_node.csv", "--num", 300)
+    end = irlax("routes", "simulate", folder / "roads.csv", "--weights", "minutes=-1.5", *options)
+    assert end.code == 0, end.err
     return folder
 
 
