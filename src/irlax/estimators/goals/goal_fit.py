@@ -9,7 +9,8 @@ import numpy as np
 from irlax.analysis.standard_errors import confidence_interval, null_directions
 from irlax.demos import Demonstrations
 from irlax.demos.demonstrations import from_rows
-from irlax.estimators.fit import Fit
+from irlax.estimators.goals.components import PairFeatures, StateScales
+from irlax.estimators.goals.predicting import AbstractGoalFit
 from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.inference import Information
 from irlax.estimators.tabular.memo import Memo
@@ -31,7 +32,7 @@ Kind = Literal["hessian", "opg", "sandwich"]
 
 
 @stored("goal-fit")
-class GoalFit(Fit):
+class GoalFit(AbstractGoalFit):
     """A reward learned from demonstrations with goals: one reward, and a policy for each goal."""
 
     estimator: Any
@@ -48,6 +49,9 @@ class GoalFit(Fit):
     certificate: Certificate
     cross_validation: CrossValidation | None = None
     held_out_log_likelihood: float | None = None
+    #: Attributes that differ by start and goal, and scales that differ by state, of the fits that have them.
+    pairs: PairFeatures | None = None
+    scales: StateScales | None = None
     _memo: Memo = eqx.field(init=False, repr=False, static=True, default_factory=Memo)
 
     @property
@@ -84,6 +88,18 @@ class GoalFit(Fit):
     def has_standard_errors(self) -> bool:
         """Whether this is a maximum of the likelihood of observed choices."""
         return self.estimator.maximises_likelihood and self.converged and self.reward.is_linear
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """The names of all estimated parameters: of the reward, of attributes by pair, and of scales."""
+        extra = [name for part in (self.pairs, self.scales) if part is not None for name in part.names]
+        return [*self.reward.parameter_names(), *extra]
+
+    @property
+    def estimates(self) -> Float[np.ndarray, " K"]:
+        """All estimated parameters."""
+        extra = [part.weights for part in (self.pairs, self.scales) if part is not None]
+        return np.concatenate([flat(self.reward.parameters), *extra])
 
     def plan(self, goals: Any = None) -> GoalPlan:
         """Values and policies under the learned reward, for some goals; by default for those of the demonstrations."""
