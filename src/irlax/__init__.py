@@ -30,6 +30,7 @@ from irlax.demos import (
 )
 from irlax.envs import evaluate, expert_demos
 from irlax.estimators.fit import Fit, RewardFit
+from irlax.estimators.goals import GoalFit, PairFeatures, RecursiveLogit, link_size
 from irlax.estimators.sampled import (
     AIRL,
     GAIL,
@@ -103,6 +104,7 @@ __all__ = [
     "Demonstrations",
     "DualAscent",
     "Fit",
+    "GoalFit",
     "Laplace",
     "LinearReward",
     "MaxEntIRL",
@@ -113,7 +115,9 @@ __all__ = [
     "Normal",
     "NotIdentifiedWarning",
     "ObservedReward",
+    "PairFeatures",
     "Plan",
+    "RecursiveLogit",
     "RewardFit",
     "RewardNet",
     "Rounds",
@@ -142,6 +146,7 @@ __all__ = [
     "hard_plan",
     "identify",
     "is_decomposable",
+    "link_size",
     "linked_components",
     "load",
     "load_mdp",

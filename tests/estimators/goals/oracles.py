@@ -66,3 +66,30 @@ def central_differences(function, x, step=1e-5):
         move[k] = step
         columns.append((np.asarray(function(x + move)) - np.asarray(function(x - move))) / (2 * step))
     return np.stack(columns, axis=-1)
+
+
+def nested_values(net, rewards, goal, scale):
+    """V of the nested recursive logit by plain iteration of its equation."""
+    value = np.zeros(net.num_states)
+    for _ in range(5000):
+        new = np.full(net.num_states, -np.inf)
+        np.logaddexp.at(new, net.tail, (rewards + value[net.head]) / scale[net.tail])
+        new *= scale
+        new[goal] = 0
+        if np.abs(new - value).max() < 1e-14:
+            return new
+        value = new
+    raise AssertionError("The iteration did not converge.")
+
+
+def nested_chances(net, rewards, goal, scale):
+    """π of each arc in the nested recursive logit; 0 at the goal."""
+    value = nested_values(net, rewards, goal, scale)
+    return np.where(net.tail == goal, 0.0, np.exp((rewards + value[net.head] - value[net.tail]) / scale[net.tail]))
+
+
+def visits(net, policy, start):
+    """Expected visits of one trip under a policy."""
+    moves = np.zeros((net.num_states, net.num_states))
+    np.add.at(moves, (net.tail, net.head), policy)
+    return np.linalg.solve(np.eye(net.num_states) - moves.T, np.eye(net.num_states)[start])
