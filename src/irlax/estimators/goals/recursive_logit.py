@@ -45,8 +45,9 @@ class RecursiveLogit(eqx.Module):
       Frejinger and Karlström (2013).
 
     The plain model, `MCEIRL(objective="likelihood")`, is fitted first; θ, η and ω are then estimated jointly from
-    there, by Newton's method with exact derivatives. Every group of trips (with one goal; with pair features, with one start
-    and goal) takes factorisations of its own, so this costs more than the plain model. The likelihood is not concave.
+    there, by Newton's method with exact derivatives. Every group of trips (with one goal; with pair features, with one
+    start and goal) takes factorisations of its own, so this costs more than the plain model. The likelihood is not
+    concave.
     """
 
     solver: SolverName | AbstractSolver = "auto"
