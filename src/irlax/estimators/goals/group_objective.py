@@ -31,6 +31,10 @@ from irlax.planning.goals.separate import SeparateBlock
 from irlax.typing import Float, Int
 
 
+#: Solutions of the last parameters are kept if they hold at most this many numbers (160 MB).
+KEPT = 20_000_000
+
+
 class GroupedTrips(NamedTuple):
     """Observed choices, each with its trip."""
 
@@ -111,7 +115,7 @@ class GroupObjective(AbstractGoalObjective):
             yield from self._kept[1]
             return
         self._kept = None
-        small = len(choices.options.state) * (len(self._bounds) - 1) * 10 <= BLOCK_SIZE
+        small = len(choices.options.state) * (len(self._bounds) - 1) * (10 + len(beta)) <= KEPT
         kept = []
         for solved in choices.solutions(self.trips.start, self.trips.goal, self._needed, self._guesses):
             if isinstance(solved.block, SeparateBlock) and choices.options.num_states * len(self._bounds) <= BLOCK_SIZE:
