@@ -30,7 +30,6 @@ from irlax.planning.goals.planner import BLOCK_SIZE
 from irlax.planning.goals.separate import SeparateBlock
 from irlax.typing import Float, Int
 
-
 #: Solutions of the last parameters are kept if they hold at most this many numbers (160 MB).
 KEPT = 20_000_000
 
