@@ -2,8 +2,8 @@
 
     .venv/bin/python -m benchmarks.quality.route_choice
 
-simulates trips between random nodes again and again, fits them, and counts how often 95% intervals contain what is true:
-of the parameters; of the flows, values and elasticities of the plain recursive logit, and of their changes when a road
+simulates trips between random nodes again and again, fits them, and counts how often 95% intervals contain what is
+true: of the parameters; of the flows, values and elasticities of the plain recursive logit, and of their changes when a road
 is closed; and of the parameters of the nested one, whose scales differ by state. The network is public (TNTP), and is
 read from ../shared/data/networks or `--networks`. Writes benchmarks/results/route_choice.json.
 """
@@ -67,10 +67,9 @@ def plain(net, closed, num, seed):
     true = eqx.tree_at(lambda one: one.reward, fit, net.linear(NAMES, THETA))
     hits = {"parameters": covered(fit.confidence_intervals(), THETA)}
     truths = predictions(true, net, closed)
-    for name, got in predictions(fit, net, closed).items():
+    for name, numbers in predictions(fit, net, closed).items():
         place = {key: k for k, key in enumerate(truths[name].keys)}
-        shared = np.array([key in place for key in got.keys])
-        got = got.select(shared)
+        got = numbers.select(np.array([key in place for key in numbers.keys]))
         hits[name] = covered(got.interval, truths[name].estimate[[place[key] for key in got.keys]])
     return hits
 
