@@ -3,9 +3,9 @@
     .venv/bin/python -m benchmarks.quality.route_choice
 
 simulates trips between random nodes again and again, fits them, and counts how often 95% intervals contain what is
-true: of the parameters; of the flows, values and elasticities of the plain recursive logit, and of their changes when a road
-is closed; and of the parameters of the nested one, whose scales differ by state. The network is public (TNTP), and is
-read from ../shared/data/networks or `--networks`. Writes benchmarks/results/route_choice.json.
+true: of the parameters; of the flows, values and elasticities of the plain recursive logit, and of their changes when
+a road is closed; and of the parameters of the nested one, whose scales differ by state. The network is public (TNTP),
+and is read from ../shared/data/networks or `--networks`. Writes benchmarks/results/route_choice.json.
 """
 
 import argparse

@@ -122,6 +122,11 @@ def test_elasticities_are_derivatives_of_log_flows(some):
     arcs = {"net": net, "arcs": chosen} if some else {}
     got = found.elasticities("minutes", starts, goals, amounts, **arcs).by_arc(net)
     assert np.allclose(got.estimate, elasticity(theta_of(found)), atol=1e-7)
+    moved = oracles.flows(net, rewards_of(net, theta_of(found)), starts, goals, amounts)
+    visits = np.bincount(starts, amounts, net.num_states) + np.bincount(net.head, moved, net.num_states)
+    expected = np.bincount(net.head, moved * got.estimate, net.num_states) / visits
+    by_state = found.elasticities("minutes", starts, goals, amounts, **arcs).by_state()
+    assert np.allclose(by_state.estimate, expected, atol=1e-10) and np.isfinite(by_state.standard_error).all()
     slopes = oracles.central_differences(elasticity, theta_of(found), 1e-3)
     errors = np.sqrt(np.einsum("ek,kl,el->e", slopes, found.covariance(), slopes))
     assert np.allclose(got.standard_error, errors, rtol=1e-3, atol=1e-5)

@@ -11,14 +11,16 @@ first order a scale is one more feature, $-\log\pi_j\,\mu_s x_s$, whose mean ove
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from irlax.estimators.goals.components import PairFeatures, StateScales
 from irlax.planning.goals import GoalBlock, GoalPlanner, Needed
 from irlax.planning.goals.options import Options
+from irlax.planning.goals.planner import BLOCK_SIZE
 from irlax.planning.goals.separate import SeparatePattern
+from irlax.planning.goals.shared import SharedBlock
 from irlax.typing import Float, Int
 
 
@@ -89,11 +91,22 @@ class ChoiceModel(NamedTuple):
     def _by_block(self, goals: Int[np.ndarray, " n"], needed: Needed) -> Iterator[Solved]:
         distinct, index = np.unique(goals, return_inverse=True)
         by_goal = Needed(needed.states, index[needed.goals])
-        for members, block in self.planner.blocks(self.rewards, distinct, by_goal):
+        for members, block in self._split(self.planner.blocks(self.rewards, distinct, by_goal)):
             place = np.full(len(distinct), -1)
             place[members] = np.arange(len(members))
             rows = np.flatnonzero(place[index] >= 0)
             yield Solved(rows, place[index[rows]], block, self.rewards, self.features)
+
+    def _split(self, blocks: Any) -> Iterator[tuple[Int[np.ndarray, " g"], GoalBlock]]:
+        """Blocks whose arrays over options and goals are bounded, too."""
+        width = max(1, BLOCK_SIZE // max(len(self.options.state), 1))
+        for members, block in blocks:
+            if not isinstance(block, SharedBlock) or len(members) <= width:
+                yield members, block
+                continue
+            for k in range(0, len(members), width):
+                columns = np.arange(k, min(k + width, len(members)))
+                yield members[columns], block.only_columns(columns)
 
     def groups(
         self, starts: Int[np.ndarray, " n"], goals: Int[np.ndarray, " n"]

@@ -10,7 +10,7 @@ from irlax.mdp import MDP
 from irlax.rewards import AbstractReward
 
 if TYPE_CHECKING:
-    from irlax.estimators.goals.by_option import ByOption
+    from irlax.estimators.goals.elasticities import Elasticities
     from irlax.estimators.goals.flows import Flows
     from irlax.estimators.goals.predicted_routes import Routes
     from irlax.estimators.goals.predictions import Predictions
@@ -113,7 +113,7 @@ class AbstractGoalFit(Fit):
         kind: str = "hessian",
         cluster: Any = None,
         standard_errors: bool = True,
-    ) -> "ByOption":
+    ) -> "Elasticities":
         """The percentage change of each flow per one per cent of an attribute, on all arcs or on some.
 
         `arcs` are numbers or a mask of arcs of the network `net`. Standard errors take two more solutions for each
