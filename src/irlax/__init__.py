@@ -74,6 +74,7 @@ from irlax.planning import (
     transition_entropy,
     visits,
 )
+from irlax.planning.goals import GoalPlan, goal_plan
 from irlax.registry import stored
 from irlax.rewards import (
     LinearReward,
@@ -105,6 +106,7 @@ __all__ = [
     "DualAscent",
     "Fit",
     "GoalFit",
+    "GoalPlan",
     "Laplace",
     "LinearReward",
     "MaxEntIRL",
@@ -143,6 +145,7 @@ __all__ = [
     "expert_demos",
     "feature_expectations",
     "from_minari",
+    "goal_plan",
     "hard_plan",
     "identify",
     "is_decomposable",

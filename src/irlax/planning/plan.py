@@ -85,6 +85,11 @@ def plan_with(
     then computes them once more, a segment of √T at a time. `start` is a guess at the fixed point.
     """
     horizon = backup.mdp.horizon
+    if horizon is None and backup.mdp.ends_at_goal:
+        raise ValueError(
+            "Episodes of this MDP end at goals of their own, so that it has a plan for each: use "
+            "`goal_plan(mdp, reward, goals)`, or, without goals, build the MDP without `ends_at_goal`."
+        )
     if horizon is None:
         solution = fixed_point(backup, tol, method, start=start)
         return Plan(backup, solution.value, solution.error_bound, solution.steps)

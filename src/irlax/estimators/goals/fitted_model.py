@@ -11,7 +11,7 @@ from irlax.analysis.standard_errors import identified_covariance, null_direction
 from irlax.estimators.goals.choice_model import ChoiceModel
 from irlax.estimators.goals.components import PairFeatures, StateScales
 from irlax.estimators.goals.predictions import Uncertainty
-from irlax.estimators.goals.reward_of_options import RewardOfOptions, rewards_at
+from irlax.estimators.goals.reward_of_options import RewardOfOptions
 from irlax.mdp import MDP
 from irlax.planning.goals.options import Options
 from irlax.rewards import AbstractReward
@@ -74,7 +74,8 @@ def fitted_model(fit: "GoalFit", mdp: MDP | None, reward: AbstractReward | None)
     if not reward.is_linear:
         _matched(fit, reward)
         learned = reward.with_parameters(fit.reward.parameters)
-        return FittedModel(mdp, options, rewards_at(learned, mdp, options), None, fit.scales, fit.pairs)
+        rewards = np.asarray(learned.table(mdp))[options.row, options.column]
+        return FittedModel(mdp, options, rewards, None, fit.scales, fit.pairs)
     features: Any = RewardOfOptions(mdp, reward, options).features
     features = features[:, _matched(fit, reward)]
     rewards = features @ fit.estimates[: fit.reward.num_parameters]

@@ -14,7 +14,7 @@ from irlax.estimators.goals.by_option import ByOption, option_keys, option_label
 from irlax.estimators.goals.choice_model import ChoiceModel
 from irlax.estimators.goals.demand import Demand
 from irlax.estimators.goals.fitted_model import FittedModel
-from irlax.estimators.goals.goal_problem import flow_tangents
+from irlax.estimators.goals.goal_problem import BlockFlows, flow_tangents
 from irlax.estimators.goals.predictions import Predictions, Uncertainty
 from irlax.routes import Network
 from irlax.tables import Summary, Table, pairs
@@ -133,7 +133,7 @@ def uses_and_slopes(
         if with_slopes or direction is not None:
             features = solved.features if direction is None else direction[:, None]
             assert features is not None
-            change = flow_tangents(choices.planner, solved.block, start, features)
+            change = flow_tangents(choices.planner, BlockFlows.of(solved.block, start), features)
             slopes = change if slopes is None else slopes + change
     if slopes is None and with_slopes:
         num = 0 if choices.features is None else choices.features.shape[1]

@@ -16,7 +16,7 @@ from irlax.estimators.tabular.inference import Information
 from irlax.estimators.tabular.memo import Memo
 from irlax.iteration import History
 from irlax.mdp import MDP
-from irlax.planning.goals import GoalPlan, goal_plan, simulate
+from irlax.planning.goals import GoalPlan, GoalPlanner, goal_plan, simulate
 from irlax.registry import check_fields, stored
 from irlax.report.html import Page
 from irlax.rewards import AbstractReward
@@ -139,7 +139,7 @@ class GoalFit(AbstractGoalFit):
             from irlax.estimators.goals.recursive_logit import group_objective
 
             return group_objective(self, fitted_model(self, None, None), demos)
-        return objective_of(self.mdp, self.reward, demos)
+        return objective_of(self.mdp, self.reward, demos, GoalPlanner.of(self.mdp))
 
     @property
     def objective(self) -> "AbstractGoalObjective":

@@ -1,10 +1,9 @@
 """The problem that solvers minimise, where episodes end at goals: computed on the host, by sparse factorisations."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import numpy as np
 
 from irlax.demos import Demonstrations
@@ -34,6 +33,7 @@ class GoalObjective(AbstractGoalObjective):
         #: The solution of the last θ, as far as it is small enough to keep, and values from which others are found.
         self._solved: tuple[bytes, list[Block]] | None = None
         self._guess: Float[np.ndarray, "S G"] | None = None
+        self._kept_flows: tuple[list[Block], list[BlockFlows]] | None = None
         self._hessian: tuple[bytes, Float[np.ndarray, "K K"]] | None = None
 
     @property
@@ -44,7 +44,7 @@ class GoalObjective(AbstractGoalObjective):
     def is_linear(self) -> bool:
         return self.reward.features is not None
 
-    def blocks(self, theta: Float[np.ndarray, " K"]) -> Any:
+    def blocks(self, theta: Float[np.ndarray, " K"]) -> Iterable[Block]:
         """The solution at θ, block by block; a NoFixedPointError where values do not exist."""
         if self._solved is not None and self._solved[0] == theta.tobytes():
             return self._solved[1]
@@ -94,9 +94,19 @@ class GoalObjective(AbstractGoalObjective):
         change = self.reward.direction(v)[:, None]
         _, pull_back = self.reward(theta)
         slope = np.zeros(len(change))
-        for members, block in self.blocks(theta):
-            slope += flow_tangents(self.planner, block, self.coefficients(members), change)[:, 0]
+        for flows in self._flows(theta):
+            slope += flow_tangents(self.planner, flows, change)[:, 0]
         return -pull_back(slope) / self.sums.total
+
+    def _flows(self, theta: Float[np.ndarray, " K"]) -> Iterable["BlockFlows"]:
+        """Policies and visits at θ; those of the last θ are kept if its solution is, for the next product."""
+        blocks = self.blocks(theta)
+        if not isinstance(blocks, list):
+            return (BlockFlows.of(block, self.coefficients(members)) for members, block in blocks)
+        if self._kept_flows is None or self._kept_flows[0] is not blocks:
+            flows = [BlockFlows.of(block, self.coefficients(members)) for members, block in blocks]
+            self._kept_flows = (blocks, flows)
+        return self._kept_flows[1]
 
     def scores(self, theta: Float[np.ndarray, " K"]) -> Float[np.ndarray, "n K"]:
         """∂ log π / ∂θ of each observed choice."""
@@ -134,21 +144,34 @@ class GoalObjective(AbstractGoalObjective):
         return total
 
 
+class BlockFlows(NamedTuple):
+    """The solution of some goals, with policies, and the expected visits of episodes that start with some mass."""
+
+    block: GoalBlock
+    policy: Float[np.ndarray, "J G"]
+    mass: Float[np.ndarray, "S G"]
+
+    @classmethod
+    def of(cls, block: GoalBlock, start: Float[np.ndarray, "S G"]) -> "BlockFlows":
+        """Policies, and the visits from `start`."""
+        return cls(block, block.policy(), block.mass(start))
+
+
 def flow_tangents(
-    planner: GoalPlanner, block: GoalBlock, start: Float[np.ndarray, "S G"], features: Float[np.ndarray, "J K"]
+    planner: GoalPlanner, flows: BlockFlows, features: Float[np.ndarray, "J K"]
 ) -> Float[np.ndarray, "J K"]:
-    r"""∂/∂θ of the expected uses of each option, summed over goals, for episodes that start with the mass `start`.
+    r"""∂/∂θ of the expected uses of each option, summed over goals.
 
     With visits $\rho = (I - \gamma P_\pi)^{-\top}\,\text{start}$ the uses are ρπ, and
     $\partial\rho = (I - \gamma P_\pi)^{-\top}\,\gamma\,\partial P_\pi^\top \rho$,
     $\partial\pi = \pi\,(\phi + \gamma\,\partial V' - \partial V)/\mu$.
     """
-    options, policy, mass = planner.options, block.policy(), block.mass(start)
-    here = mass[options.state]
+    options, (block, policy, mass) = planner.options, flows
+    used = mass[options.state] * policy / options.scale[options.state][:, None]
     result = np.empty(features.shape)
     for k, slope in enumerate(block.tangents(features)):
         ahead = features[:, k : k + 1] + options.discount * (options.transitions @ slope)
-        changed = here * policy * (ahead - slope[options.state]) / options.scale[options.state][:, None]
+        changed = used * (ahead - slope[options.state])
         arriving = block.mass(options.discount * (options.transitions.T @ changed))
         result[:, k] = (changed + arriving[options.state] * policy).sum(axis=1)
     return result
@@ -163,13 +186,6 @@ class GoalProblem(AbstractProblem):
     l2: Float[Array, ""]
     #: The data, by which one problem is told from another when a run is resumed.
     uses: Float[np.ndarray, " J"]
-
-    def loss(self, x: Float[Array, " K"], warm_starts: WarmStarts) -> tuple[Float[Array, ""], WarmStarts]:
-        theta = x / self.scale
-        return _on_host(self.objective, theta) + 0.5 * self.l2 * (theta @ theta), warm_starts
-
-    def initial_warm_starts(self) -> WarmStarts:
-        return ()
 
     def evaluate(self, x: Float[np.ndarray, " K"], warm_starts: WarmStarts | None = None) -> Evaluation:
         scale, l2 = np.asarray(self.scale), float(self.l2)
@@ -192,28 +208,8 @@ class GoalProblem(AbstractProblem):
         return 1e-11
 
 
-def _on_host(objective: AbstractGoalObjective, theta: Float[Array, " K"]) -> Float[Array, ""]:
-    """The loss within a compiled program, by a callback to the host."""
-    shapes = (jax.ShapeDtypeStruct((), theta.dtype), jax.ShapeDtypeStruct(theta.shape, theta.dtype))
-
-    def evaluate(theta: Any) -> tuple[np.ndarray, np.ndarray]:
-        value, gradient = objective.value_and_gradient(np.asarray(theta, np.float64))
-        return np.asarray(value, theta.dtype), np.asarray(gradient, theta.dtype)
-
-    @jax.custom_vjp
-    def loss(theta):
-        return jax.pure_callback(evaluate, shapes, theta, vmap_method="sequential")[0]
-
-    loss.defvjp(
-        lambda theta: jax.pure_callback(evaluate, shapes, theta, vmap_method="sequential"),
-        lambda gradient, cotangent: (cotangent * gradient,),
-    )
-    return loss(theta)
-
-
-def objective_of(mdp: MDP, reward: AbstractReward, demos: Demonstrations) -> GoalObjective:
+def objective_of(mdp: MDP, reward: AbstractReward, demos: Demonstrations, planner: GoalPlanner) -> GoalObjective:
     """The likelihood of demonstrations that were checked, every choice counted once."""
-    planner = GoalPlanner.of(mdp)
     trips = Trips.of(planner, mdp, demos)
     sums = trips.likelihood(planner.options.transitions, planner.options.discount, discounted=False)
     return GoalObjective(planner, RewardOfOptions(mdp, reward, planner.options), trips, sums)

@@ -12,7 +12,6 @@ import numpy as np
 from irlax.estimators.goals.choice_model import ChoiceModel
 from irlax.estimators.goals.components import PairFeatures
 from irlax.estimators.goals.demand import Demand
-from irlax.estimators.goals.reward_of_options import rewards_at
 from irlax.planning.goals.options import Options
 from irlax.planning.goals.shared import SharedBlock
 from irlax.rewards import AbstractReward
@@ -33,7 +32,8 @@ def link_size(net: Network, reward: AbstractReward, starts: Any, goals: Any, nam
     mdp = net.mdp
     pairs = Demand.of(mdp, starts, goals).added_up()
     options = Options.of(mdp)
-    model = ChoiceModel.of(options, rewards_at(reward.bind(mdp), mdp, options), None)
+    rewards = np.asarray(reward.bind(mdp).table(mdp))[options.row, options.column]
+    model = ChoiceModel.of(options, rewards, None)
     sizes = np.zeros((len(pairs.starts), len(options.state)))
     for solved in pairs.solutions(model):
         assert isinstance(solved.block, SharedBlock)

@@ -13,7 +13,7 @@ from irlax.typing import Float
 class AbstractGoalObjective(abc.ABC):
     """The loss of an episode as a function of the parameters, computed on the host.
 
-    No module of JAX: compiled solvers call it as a constant, which is equal to itself only.
+    A plain class: it keeps the solution of the last parameters for the derivatives that are asked for next.
     """
 
     @property

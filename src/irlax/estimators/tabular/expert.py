@@ -54,6 +54,11 @@ class Expert(eqx.Module):
         if (demonstrator is None) == (given is None):
             raise TypeError("Pass demonstrations or a policy, or `occupancy=`: exactly one of them.")
         if isinstance(demonstrator, Demonstrations):
+            if demonstrator.goals is not None:
+                raise ValueError(
+                    "These demonstrations end at goals of their own, which this estimator does not take. Use MCEIRL, "
+                    "or fit to one MDP for each goal."
+                )
             return cls._of_demos(mdp, demonstrator, start)
         if isinstance(demonstrator, DemoStatistics):
             return cls._of_statistics(mdp, demonstrator, start)

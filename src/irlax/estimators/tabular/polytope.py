@@ -187,7 +187,7 @@ def uniform_share(parts: list[tuple[Flows, Sparse, float]], features: Float[np.n
 
 
 def optimal_direction(
-    parts: list[tuple[Flows, Sparse, Bool[np.ndarray, " cells"]]], scale: Float[np.ndarray, " K"]
+    parts: list[tuple[Flows, Sparse, Bool[np.ndarray, " _"]]], scale: Float[np.ndarray, " K"]
 ) -> Float[np.ndarray, " K"] | None:
     """Parameters under which all observed choices are optimal, and some choice that can be reached is not.
 

@@ -53,14 +53,6 @@ class AbstractProblem(eqx.Module):
     l2: eqx.AbstractVar[Float[Array, ""]]
 
     @abc.abstractmethod
-    def loss(self, x: Float[Array, " K"], warm_starts: WarmStarts) -> tuple[Float[Array, ""], WarmStarts]:
-        """The penalised objective per episode, and the warm start of the next evaluation."""
-
-    @abc.abstractmethod
-    def initial_warm_starts(self) -> WarmStarts:
-        """The warm starts of the first evaluation."""
-
-    @abc.abstractmethod
     def evaluate(self, x: Float[np.ndarray, " K"], warm_starts: WarmStarts | None = None) -> "Evaluation":
         """The loss and its gradient in x."""
 
@@ -102,6 +94,7 @@ class Problem(AbstractProblem):
         self.only_arrays = all(map(eqx.is_array_like, leaves))
 
     def loss(self, x: Float[Array, " K"], warm_starts: WarmStarts) -> tuple[Float[Array, ""], WarmStarts]:
+        """The penalised objective per episode, and the warm start of the next evaluation."""
         theta = x / self.scale
         tree = self.flattening.unflatten(theta)
         fits, warm_starts = zip(
@@ -112,6 +105,7 @@ class Problem(AbstractProblem):
         return fit + 0.5 * self.l2 * (theta @ theta), warm_starts
 
     def initial_warm_starts(self) -> WarmStarts:
+        """The warm starts of the first evaluation."""
         return tuple(objective.initial_warm_start() for objective in self.objectives)
 
     def evaluate(self, x: Float[np.ndarray, " K"], warm_starts: WarmStarts | None = None) -> "Evaluation":

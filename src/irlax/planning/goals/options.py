@@ -71,7 +71,7 @@ class Options(NamedTuple):
         return sp.csr_array((np.ones(size), (self.state, np.arange(size))), (self.num_states, size))
 
     @property
-    def first(self) -> Int[np.ndarray, " B"]:
+    def first(self) -> Int[np.ndarray, " bounds"]:
         """Where the options of each state begin in the list."""
         return np.searchsorted(self.state, np.arange(self.num_states + 1))
 

@@ -42,7 +42,7 @@ class SharedPattern(NamedTuple):
     head: Int[np.ndarray, " J"]
     #: The entry of M, in compressed rows, that each option adds to.
     entry: Int[np.ndarray, " J"]
-    indptr: Int[np.ndarray, " B"]
+    indptr: Int[np.ndarray, " bounds"]
     indices: Int[np.ndarray, " E"]
 
     @classmethod

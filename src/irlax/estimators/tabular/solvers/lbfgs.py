@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
-from irlax.estimators.tabular.problem import AbstractProblem, Evaluation
+from irlax.estimators.tabular.problem import AbstractProblem, Evaluation, Problem
 from irlax.estimators.tabular.solvers import lbfgs_loop
 from irlax.estimators.tabular.solvers.newton import Newton, TrustRegion
 from irlax.estimators.tabular.solvers.solver import AbstractSolver, SolverState, converged
@@ -50,6 +50,11 @@ class LBFGS(AbstractSolver):
         return max(1, min(self.memory, num_parameters, max(5, 4 * RECORDED_NUMBERS // num_parameters)))
 
     def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
+        if not isinstance(problem, Problem):
+            raise ValueError(
+                "L-BFGS runs compiled programs, but episodes with goals are planned for on the host: use "
+                "solver='newton', which takes many parameters too, 'dual-ascent' or 'adam'."
+            )
         x, warm_starts = start, None
         if isinstance(start, Evaluation):
             x, warm_starts = start.x, start.warm_starts
@@ -60,9 +65,10 @@ class LBFGS(AbstractSolver):
     def step(self, problem: AbstractProblem, state: SolverState, tol: float) -> SolverState:
         if isinstance(state.inner, TrustRegion):
             return Newton().step(problem, state, tol)
+        assert isinstance(problem, Problem)
         return self._run_chunk(problem, state.inner, tol)
 
-    def _run_chunk(self, problem: AbstractProblem, before: ChunkState, tol: float) -> SolverState:
+    def _run_chunk(self, problem: Problem, before: ChunkState, tol: float) -> SolverState:
         """The state after a chunk of iterations; the very first iteration evaluates the start."""
         started, first, num = time.perf_counter(), int(before.loop.count), len(before.loop.x)
         length = max(1, min(256, RECORDED_NUMBERS // num))
@@ -84,7 +90,7 @@ class LBFGS(AbstractSolver):
 
 @eqx.filter_jit
 def _chunk(
-    problem: AbstractProblem, state: lbfgs_loop.State, limit: Int[Array, ""], tol: Float[Array, ""], length: int
+    problem: Problem, state: lbfgs_loop.State, limit: Int[Array, ""], tol: Float[Array, ""], length: int
 ) -> lbfgs_loop.Chunk:
     evaluate = jax.value_and_grad(problem.loss, has_aux=True)
     return lbfgs_loop.advance(evaluate, problem.size, state, limit=limit, tol=tol, length=length)
