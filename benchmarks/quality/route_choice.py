@@ -9,6 +9,7 @@ and is read from ../shared/data/networks or `--networks`. Writes benchmarks/resu
 """
 
 import argparse
+import functools
 import time
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from irlax.planning.goals import goal_plan
 NAMES = ["length", "roads"]
 THETA = np.array([-0.8, -0.2])
 OMEGA = 0.5
+#: Predictions whose sign does not depend on the parameters.
+KEEP_THEIR_SIGN = ("flows", "change of values")
 
 
 def network(folder):
@@ -59,18 +62,30 @@ def covered(interval, truth):
     return [int(((interval[:, 0] <= truth) & (truth <= interval[:, 1])).sum()), len(truth)]
 
 
+@functools.cache
+def truths(net, closed):
+    """The same predictions at the true parameters."""
+    starts, goals = pairs(net, 100, 0)
+    plan = goal_plan(net.mdp, net.linear(NAMES, THETA), np.arange(net.num_states))
+    demos = simulated_demos(plan, starts, goals, key=jr.key(0))
+    fit = ix.MCEIRL(objective="likelihood", progress=False).fit(net.mdp, net.linear(NAMES), demos)
+    return predictions(eqx.tree_at(lambda one: one.reward, fit, net.linear(NAMES, THETA)), net, closed)
+
+
 def plain(net, closed, num, seed):
     starts, goals = pairs(net, num, seed)
     plan = goal_plan(net.mdp, net.linear(NAMES, THETA), np.arange(net.num_states))
     demos = simulated_demos(plan, starts, goals, key=jr.key(seed))
     fit = ix.MCEIRL(objective="likelihood", progress=False).fit(net.mdp, net.linear(NAMES), demos)
-    true = eqx.tree_at(lambda one: one.reward, fit, net.linear(NAMES, THETA))
     hits = {"parameters": covered(fit.confidence_intervals(), THETA)}
-    truths = predictions(true, net, closed)
+    true = truths(net, closed)
     for name, numbers in predictions(fit, net, closed).items():
-        place = {key: k for k, key in enumerate(truths[name].keys)}
+        place = {key: k for k, key in enumerate(true[name].keys)}
         got = numbers.select(np.array([key in place for key in numbers.keys]))
-        hits[name] = covered(got.interval, truths[name].estimate[[place[key] for key in got.keys]])
+        expected = true[name].estimate[[place[key] for key in got.keys]]
+        hits[name] = covered(got.interval, expected)
+        if name in KEEP_THEIR_SIGN:
+            hits[f"{name}, log interval"] = covered(got.log_interval, expected)
     return hits
 
 

@@ -58,6 +58,8 @@ def test_standard_errors_are_by_the_delta_method(seed):
     assert np.allclose(flows.slopes, slopes, rtol=1e-6, atol=1e-6)
     assert np.allclose(flows.standard_error, expected, rtol=1e-5, atol=1e-8)
     assert np.allclose(flows.interval[:, 1] - flows.estimate, 1.6448536 * expected, rtol=1e-5, atol=1e-7)
+    wide = np.exp(1.6448536 * expected / flows.estimate)
+    assert np.allclose(flows.log_interval, flows.estimate[:, None] * np.stack([1 / wide, wide], 1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

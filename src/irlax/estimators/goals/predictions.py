@@ -70,6 +70,18 @@ class Predictions(eqx.Module):
         """Estimate ± z·standard error."""
         return confidence_interval(self.estimate, self.standard_error, self.level)
 
+    @property
+    def log_interval(self) -> Float[np.ndarray, "n 2"]:
+        """Estimate · exp(±z·standard error / |estimate|): for numbers that keep their sign, however small they are.
+
+        Flows do, and what a closed road costs; for these it covers better than `interval` where the standard error is
+        not small beside the estimate.
+        """
+        size = np.abs(self.estimate)
+        ratio = np.divide(self.standard_error, size, out=np.full_like(size, np.nan), where=size > 0)
+        factors = np.exp(confidence_interval(np.zeros_like(size), ratio, self.level))
+        return np.sort(self.estimate[:, None] * factors, axis=1)
+
     def minus(self, other: "Predictions") -> "Predictions":
         """The differences from other predictions of the same fit, matched by key, with their standard errors."""
         self._refuse_other_fit(other)
