@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from irlax.estimators.goals.demand import Demand
+from irlax.estimators.goals.fitted_model import fitted_model
+from irlax.estimators.goals.flows import uses_and_slopes
 from irlax.estimators.goals.goal_fit import GoalFit
 from irlax.mdp import MDP
 from irlax.planning.goals.options import Options
 from irlax.report.plots import clip_for_plot
-from irlax.rewards.reward import flat
 from irlax.typing import Float, Int
 
 
@@ -24,38 +25,21 @@ class FitMap(NamedTuple):
     kind: str
 
 
-def predicted_uses(fit: GoalFit) -> Float[np.ndarray, " J"]:
-    """How often the model uses each option, by expectation: episodes with the starts, goals and weights of the data.
-
-    Uses at time t count γᵗ.
-    """
-    objective, trips = fit.objective, fit.objective.trips
-    shape = (fit.mdp.num_states, len(trips.goals))
-    starts = sp.csc_array(sp.coo_array((trips.start_weight, (trips.start, trips.start_goal)), shape))
-    uses = np.zeros(len(objective.planner.options.state))
-    for members, block in objective.blocks(flat(fit.reward.parameters)):
-        uses += block.flow(starts[:, members].toarray())
-    return uses
-
-
-def observed_uses(fit: GoalFit) -> Float[np.ndarray, " J"]:
-    """How often the demonstrations use each option, by weight; uses at time t count γᵗ."""
-    trips, options = fit.objective.trips, fit.objective.planner.options
-    return np.bincount(
-        trips.option, weights=trips.weight * options.discount**trips.time, minlength=len(options.state)
-    ).astype(np.float64)
-
-
 def fit_map(fit: GoalFit) -> FitMap | None:
-    """The map of a fit whose MDP has places; else None."""
+    """The map of a fit whose MDP has places; else None.
+
+    Predicted are the expected uses of episodes with the starts, goals and weights of the data. Uses at time t count γᵗ.
+    """
     places = fit.mdp.labels.places
     if places is None:
         return None
-    options = fit.objective.planner.options
-    rewards, _ = fit.objective.reward(flat(fit.reward.parameters))
-    rewards, predicted, observed = (
-        clip_for_plot(values) for values in (rewards, predicted_uses(fit), observed_uses(fit))
-    )
+    model, demos = fitted_model(fit, None, None), fit.demos
+    options, demand = model.options, Demand.of_demos(fit.mdp, demos)
+    expected, _ = uses_and_slopes(model.at_estimates(), demand.added_up(), with_slopes=False)
+    option = options.of_cells(fit.mdp, demos.tabular_states, np.asarray(demos.actions))
+    weights = np.repeat(demos.weights, demos.lengths) * options.discount**demos.times
+    counted = np.bincount(option, weights=weights, minlength=len(options.state))
+    rewards, predicted, observed = (clip_for_plot(values) for values in (model.rewards, expected, counted))
     links = np.flatnonzero((places[:, :2] != places[:, 2:]).any(axis=1))
     if len(links):
         amounts = (np.bincount(options.state, values, fit.mdp.num_states)[links] for values in (predicted, observed))
