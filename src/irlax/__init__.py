@@ -30,7 +30,7 @@ from irlax.demos import (
 )
 from irlax.envs import evaluate, expert_demos
 from irlax.estimators.fit import Fit, RewardFit
-from irlax.estimators.goals import GoalFit
+from irlax.estimators.goals import GoalFit, PairFeatures, RecursiveLogit, link_size
 from irlax.estimators.sampled import (
     AIRL,
     GAIL,
@@ -117,7 +117,9 @@ __all__ = [
     "Normal",
     "NotIdentifiedWarning",
     "ObservedReward",
+    "PairFeatures",
     "Plan",
+    "RecursiveLogit",
     "RewardFit",
     "RewardNet",
     "Rounds",
@@ -147,6 +149,7 @@ __all__ = [
     "hard_plan",
     "identify",
     "is_decomposable",
+    "link_size",
     "linked_components",
     "load",
     "load_mdp",

@@ -215,6 +215,25 @@ def test_values_that_do_not_exist_are_refused(rewards):
         goal_plan(mdp, table_of(mdp, tail, np.full(len(tail), rewards)), [0, 4])
 
 
+def test_the_message_says_what_each_feature_gains_on_the_worst_cycles():
+    tail, head, _ = random_graph(0)
+    rng = np.random.default_rng(0)
+    features, theta = rng.uniform(0.2, 1.0, (len(tail), 2)), np.array([-0.4, 0.5])
+    mdp = graph_mdp(tail, head, 9)
+    table = np.stack([table_of(mdp, tail, column) for column in features.T], axis=-1)
+    with pytest.raises(NoFixedPointError) as caught:
+        goal_plan(mdp, ix.LinearReward(table, theta, names=["minutes", "view"]), [0])
+    matrix = np.zeros((9, 9))
+    np.add.at(matrix, (tail, head), np.exp(features @ theta))
+    gain = np.log(np.abs(np.linalg.eigvals(matrix)).max())
+    assert f"a step gains {gain:+.3g}" in str(caught.value)
+    # Along the walk that gains most the mean of a feature is the derivative of log ρ in its weight.
+    moved = matrix.copy() * 0
+    np.add.at(moved, (tail, head), np.exp(features @ (theta + np.array([0, 1e-6]))))
+    view = (np.log(np.abs(np.linalg.eigvals(moved)).max()) - gain) / 1e-6 * theta[1]
+    assert f"view {view:+.2g}"[:9] in str(caught.value)
+
+
 def test_values_exist_for_a_goal_although_they_would_not_on_the_way_past_it():
     # The ring through the goal gains, but a trip ends there: the common system is no M-matrix, that of the goal is.
     tail, head, rewards = np.array([0, 1, 2, 2]), np.array([1, 2, 0, 1]), np.array([0.5, 0.5, 0.5, -2.0])

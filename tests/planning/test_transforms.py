@@ -246,7 +246,7 @@ def test_gradient_of_an_undiscounted_start_value_is_the_number_of_visits():
 
 
 def test_gradients_pass_through_large_sparse_problems():
-    """Above the dense limit linear systems are solved by Krylov iterations, and so are their transposes."""
+    """A random graph above the dense limit is solved by Krylov iterations, and so are transposes."""
     rng = np.random.default_rng(0)
     size = 2100
     successors = rng.integers(size, size=(size, 2, 2))

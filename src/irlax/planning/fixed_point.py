@@ -144,10 +144,17 @@ def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"
         bound_before: Array
         residual: Array
         steps: Array
+        #: The policy at `value`, where the certificate solves a large system with it. Computed once more for the next
+        #: step it would differ by rounding, and the factors that are kept would not be found.
+        policy: Array | None
+
+    large, undiscounted = backup.mdp.num_states > DENSE_LIMIT, backup.mdp.terminal is not None
 
     def assess(value, bound_before, steps):
         after = backup(value)
-        return State(value, *certify(backup, value, after), bound_before, after - value, steps)
+        chain = chain_at(backup, value)
+        policy = chain.policy if large and undiscounted else None
+        return State(value, *certify(backup, value, after, chain), bound_before, after - value, steps, policy)
 
     def unfinished(state):
         scale = jnp.maximum(1, jnp.abs(state.candidate).max())
@@ -165,9 +172,10 @@ def _solved(settings: Settings, backup: AbstractBackup, guess: Float[Array, " S"
         if not newton:
             return assess(state.value + state.residual, state.bound, state.steps + 1)
         chain = chain_at(backup, state.value)
-        if backup.mdp.num_states <= DENSE_LIMIT:
+        if not large:
             return assess(state.value + chain.solve_values(state.residual), state.bound, state.steps + 1)
-        undiscounted = backup.mdp.terminal is not None
+        if state.policy is not None:
+            chain = eqx.tree_at(lambda chain: chain.policy, chain, state.policy)
         tol = KRYLOV_TOLERANCE if undiscounted else INEXACT * (1 - backup.mdp.discount)
         move = chain.solve_values(state.residual, tol)
         # An iterative solve can break down; sweeps cannot.
@@ -196,7 +204,7 @@ def _proper_start(backup: AbstractBackup) -> Float[Array, " S"]:
 
 
 def _certified(
-    backup: AbstractBackup, value: Float[Array, " S"], after: Float[Array, " S"]
+    backup: AbstractBackup, value: Float[Array, " S"], after: Float[Array, " S"], _: Chain
 ) -> tuple[Float[Array, " S"], Float[Array, ""], Float[Array, ""]]:
     """The middle of MacQueen's interval, half its width with what rounding can have added, and that part alone."""
     discount = backup.mdp.discount
@@ -207,13 +215,13 @@ def _certified(
 
 
 def _certified_undiscounted(
-    backup: AbstractBackup, value: Float[Array, " S"], after: Float[Array, " S"]
+    backup: AbstractBackup, value: Float[Array, " S"], after: Float[Array, " S"], chain: Chain
 ) -> tuple[Float[Array, " S"], Float[Array, ""], Float[Array, ""]]:
     """`value` and ε·max(w), if T maps [value − εw, value + εw] into itself, else an infinite bound.
 
     From below this holds by convexity as soon as |TV − V| ≤ ε; from above it is checked.
     """
-    steps_to_end = chain_at(backup, value).solve_values(jnp.ones_like(value))
+    steps_to_end = chain.solve_values(jnp.ones_like(value))
     scale = jnp.maximum(1, jnp.abs(value).max())
     rounding = ROUNDING * jnp.finfo(value.dtype).eps * scale
     epsilon = 2 * jnp.abs(after - value).max() + 2 * rounding

@@ -26,8 +26,7 @@ def assess(problem: GoalProblem, found: Solution, *, l2: float, convex: bool) ->
     size, raw = float(largest(at.gradient, np.asarray(problem.scale))), problem.raw_gradient(at.gradient)
     if l2 > 0:
         return status, Certificate(size, duality_gap=float(raw @ raw) / (2 * l2) if convex else None)
-    linear = problem.objective.reward.features is not None
-    if not np.isfinite(at.loss) or not linear or status is Status.INTERRUPTED:
+    if not np.isfinite(at.loss) or not problem.objective.is_linear or status is Status.INTERRUPTED:
         return status, Certificate(size)
     if len(at.x) > DENSE_HESSIAN:
         decrement = steihaug_step(lambda v: problem.hessian_product(at, v), at.gradient, 1e6)[1]
@@ -47,10 +46,8 @@ def assess(problem: GoalProblem, found: Solution, *, l2: float, convex: bool) ->
 def policy_change(problem: GoalProblem, x: Float[np.ndarray, " K"], move: Float[np.ndarray, " K"]) -> float:
     """The largest change of log π, to first order in a move of x, of any option from which the goal can be reached."""
     objective, scale = problem.objective, np.asarray(problem.scale)
-    options = objective.planner.options
-    change = objective.reward.direction(move / scale)[:, None]
-    most = 0.0
-    for _, block in objective.blocks(x / scale):
+    options, most = objective.options, 0.0
+    for block, change in objective.changes(x / scale, move / scale):
         slope = block.tangents(change)[0]
         taken = block.policy() > 0
         logs = change + options.discount * (options.transitions @ slope) - slope[options.state]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from irlax.demos import Demonstrations
 from irlax.estimators.goals.assess_goals import assess
 from irlax.estimators.goals.goal_fit import GoalFit
-from irlax.estimators.goals.goal_problem import GoalObjective, GoalProblem
+from irlax.estimators.goals.goal_problem import GoalObjective, GoalProblem, objective_of
 from irlax.estimators.goals.reward_of_options import RewardOfOptions
 from irlax.estimators.goals.start import start_where_values_exist
 from irlax.estimators.goals.trips import Sums, Trips
@@ -26,7 +25,7 @@ from irlax.planning.goals import GoalPlanner
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
-from irlax.status import UnfinishedWarning, warn_unless_success
+from irlax.status import warn_unless_success
 
 if TYPE_CHECKING:
     from irlax.estimators.tabular.mce import MCEIRL
@@ -47,7 +46,8 @@ def fit_goals(
     bound = _checked(estimator, mdp, reward, demos)
     cross_validation = None
     if estimator.l2 == "cv":
-        cross_validation = _choose_l2(estimator, mdp, bound, demos)
+        with scope():
+            cross_validation = _choose_l2(estimator, mdp, bound, demos)
         estimator_used = dataclasses.replace(estimator, l2=cross_validation.l2)
     else:
         estimator_used = estimator
@@ -82,7 +82,7 @@ def _solved(
     estimator: "MCEIRL", mdp: MDP, reward: AbstractReward, demos: Demonstrations, watch: Watch
 ) -> tuple[GoalProblem, Solution, Any, Any]:
     """The problem, its solution, and how it ended."""
-    problem = goal_problem(estimator, mdp, reward, demos)
+    problem = goal_problem(estimator, mdp, reward, demos, GoalPlanner.of(mdp))
     first = start_where_values_exist(problem, flat(reward.parameters) * problem.scale, reward.parameter_names())
     solver = _solver(estimator.solver, reward)
     with Session(type(estimator).__name__, total=solver.max_steps, watch=watch) as session:
@@ -92,9 +92,10 @@ def _solved(
     return problem, found, status, certificate
 
 
-def goal_problem(estimator: "MCEIRL", mdp: MDP, reward: AbstractReward, demos: Demonstrations) -> GoalProblem:
+def goal_problem(
+    estimator: "MCEIRL", mdp: MDP, reward: AbstractReward, demos: Demonstrations, planner: GoalPlanner
+) -> GoalProblem:
     """The problem to minimise; `estimator.l2` must be a number."""
-    planner = GoalPlanner.of(mdp)
     trips = Trips.of(planner, mdp, demos)
     objective = GoalObjective(
         planner, RewardOfOptions(mdp, reward, planner.options), trips, _sums(estimator, planner, trips)
@@ -157,16 +158,16 @@ def _tree(reward: AbstractReward, theta: Any) -> Any:
 def _choose_l2(estimator: "MCEIRL", mdp: MDP, reward: AbstractReward, demos: Demonstrations) -> CrossValidation:
     """The l2 with the best held-out log likelihood over five folds of episodes."""
     folds, scores = fold_of_episodes(demos), np.zeros(len(CANDIDATES))
+    first, solver = dataclasses.replace(estimator, l2=0.0), _solver(estimator.solver, reward)
+    planner = GoalPlanner.of(mdp)
     for fold in range(FOLDS):
-        training, held_out = demos.select(folds != fold), demos.select(folds == fold)
-        start = reward
+        problem = goal_problem(first, mdp, reward, demos.select((folds != fold) & (folds >= 0)), planner)
+        held_out = objective_of(mdp, reward, demos.select(folds == fold), planner)
+        x = start_where_values_exist(problem, flat(reward.parameters) * problem.scale, reward.parameter_names())
         # From the strongest penalty to the weakest, each fit starts where the one before ended.
         for index in reversed(range(len(CANDIDATES))):
-            trial = dataclasses.replace(estimator, l2=CANDIDATES[index])
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UnfinishedWarning)
-                fit = fit_goals(trial, mdp, start, training)
-            start = fit.reward
-            scores[index] += fit.log_likelihood_of(held_out)
+            penalised = dataclasses.replace(problem, l2=np.asarray(CANDIDATES[index]))
+            x = np.asarray(minimise(solver, penalised, x, estimator.tol).at.x)
+            scores[index] += held_out.log_likelihood(x / np.asarray(problem.scale))
     best = int(np.argmax(scores))
     return CrossValidation(CANDIDATES[best], float(scores[best] / (demos.weights @ demos.lengths)))

@@ -9,13 +9,14 @@ import numpy as np
 from irlax.analysis.standard_errors import confidence_interval, null_directions
 from irlax.demos import Demonstrations
 from irlax.demos.demonstrations import from_rows
-from irlax.estimators.fit import Fit
+from irlax.estimators.goals.components import PairFeatures, StateScales
+from irlax.estimators.goals.predicting import AbstractGoalFit
 from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.inference import Information
 from irlax.estimators.tabular.memo import Memo
 from irlax.iteration import History
 from irlax.mdp import MDP
-from irlax.planning.goals import GoalPlan, goal_plan, simulate
+from irlax.planning.goals import GoalPlan, GoalPlanner, goal_plan, simulate
 from irlax.registry import check_fields, stored
 from irlax.report.html import Page
 from irlax.rewards import AbstractReward
@@ -25,13 +26,13 @@ from irlax.tables import Summary
 from irlax.typing import Float, PRNGKeyArray
 
 if TYPE_CHECKING:
-    from irlax.estimators.goals.goal_problem import GoalObjective
+    from irlax.estimators.goals.objective import AbstractGoalObjective
 
 Kind = Literal["hessian", "opg", "sandwich"]
 
 
 @stored("goal-fit")
-class GoalFit(Fit):
+class GoalFit(AbstractGoalFit):
     """A reward learned from demonstrations with goals: one reward, and a policy for each goal."""
 
     estimator: Any
@@ -48,6 +49,9 @@ class GoalFit(Fit):
     certificate: Certificate
     cross_validation: CrossValidation | None = None
     held_out_log_likelihood: float | None = None
+    #: Attributes that differ by start and goal, and scales that differ by state, of the fits that have them.
+    pairs: PairFeatures | None = None
+    scales: StateScales | None = None
     _memo: Memo = eqx.field(init=False, repr=False, static=True, default_factory=Memo)
 
     @property
@@ -90,9 +94,24 @@ class GoalFit(Fit):
         """Whether this is a maximum of the likelihood of observed choices."""
         return self.estimator.maximises_likelihood and self.converged and self.reward.is_linear
 
+    @property
+    def parameter_names(self) -> list[str]:
+        """The names of all estimated parameters: of the reward, of attributes by pair, and of scales."""
+        extra = [name for part in (self.pairs, self.scales) if part is not None for name in part.names]
+        return [*self.reward.parameter_names(), *extra]
+
+    @property
+    def estimates(self) -> Float[np.ndarray, " K"]:
+        """All estimated parameters."""
+        extra = [part.weights for part in (self.pairs, self.scales) if part is not None]
+        return np.concatenate([flat(self.reward.parameters), *extra])
+
     def plan(self, goals: Any = None) -> GoalPlan:
         """Values and policies under the learned reward, for some goals; by default for those of the demonstrations."""
-        return goal_plan(self.mdp, self.reward, self.goals if goals is None else goals)
+        if self.pairs is not None:
+            raise ValueError("This fit has attributes by start and goal, so that a goal has no one plan: use `flows`.")
+        goals = self.goals if goals is None else goals
+        return goal_plan(self.mdp, self.reward, goals, scale=None if self.scales is None else self.scales.scale)
 
     def simulate(self, starts: Any, goals: Any, *, key: PRNGKeyArray) -> Demonstrations:
         """Episodes under the learned reward, one for each pair of a start and a goal."""
@@ -110,20 +129,25 @@ class GoalFit(Fit):
         if demos.goals is None:
             raise ValueError("This fit is to demonstrations with goals, but these have none (`Demonstrations.goals`).")
         demos.check(self.mdp)
-        return self._objective_of(demos).log_likelihood(flat(self.reward.parameters))
+        return self._objective_of(demos).log_likelihood(self.estimates)
 
-    def with_objective(self, objective: "GoalObjective") -> "GoalFit":
+    def with_objective(self, objective: "AbstractGoalObjective") -> "GoalFit":
         """The same fit, which keeps the objective that it was made with: it holds solutions at the estimate."""
         self._memo.once("objective", (self.mdp, self.demos), lambda: objective)
         return self
 
-    def _objective_of(self, demos: Demonstrations) -> "GoalObjective":
+    def _objective_of(self, demos: Demonstrations) -> "AbstractGoalObjective":
         from irlax.estimators.goals.goal_problem import objective_of
 
-        return objective_of(self.mdp, self.reward, demos)
+        if self.pairs is not None or self.scales is not None:
+            from irlax.estimators.goals.fitted_model import fitted_model
+            from irlax.estimators.goals.recursive_logit import group_objective
+
+            return group_objective(self, fitted_model(self, None, None), demos)
+        return objective_of(self.mdp, self.reward, demos, GoalPlanner.of(self.mdp))
 
     @property
-    def objective(self) -> "GoalObjective":
+    def objective(self) -> "AbstractGoalObjective":
         """The likelihood of the demonstrations as a function of the parameters, with derivatives."""
         return self._memo.once("objective", (self.mdp, self.demos), lambda: self._objective_of(self.demos))
 
@@ -133,7 +157,7 @@ class GoalFit(Fit):
         return self._memo.once("information", (self.reward, self.demos), self._information)
 
     def _information(self) -> Information:
-        theta, objective = flat(self.reward.parameters), self.objective
+        theta, objective = self.estimates, self.objective
         total = float(self.demos.weights.sum())
         hessian = objective.hessian(theta) * total
         return Information(
@@ -183,7 +207,7 @@ class GoalFit(Fit):
     ) -> Float[np.ndarray, "K 2"]:
         """Estimate ± z·standard error, for each parameter."""
         errors = self.standard_errors(kind, cluster=cluster, weights=weights)
-        return confidence_interval(flat(self.reward.parameters), errors, level)
+        return confidence_interval(self.estimates, errors, level)
 
     def unidentified(self) -> Float[np.ndarray, "n K"]:
         """Directions of the parameters along which the likelihood of these demonstrations is constant."""

@@ -1,18 +1,20 @@
 """The problem that solvers minimise, where episodes end at goals: computed on the host, by sparse factorisations."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
 
 from irlax.demos import Demonstrations
+from irlax.estimators.goals.objective import AbstractGoalObjective
 from irlax.estimators.goals.reward_of_options import RewardOfOptions
 from irlax.estimators.goals.trips import Sums, Trips
 from irlax.estimators.tabular.problem import AbstractProblem, Evaluation, Flattening, WarmStarts
 from irlax.mdp import MDP
 from irlax.planning.fixed_point import NoFixedPointError
 from irlax.planning.goals import GoalBlock, GoalPlanner, Needed
+from irlax.planning.goals.options import Options
 from irlax.planning.goals.planner import BLOCK_SIZE
 from irlax.planning.goals.separate import SeparateBlock
 from irlax.rewards import AbstractReward
@@ -21,11 +23,8 @@ from irlax.typing import Array, Float, Int
 Block = tuple[Int[np.ndarray, " g"], GoalBlock]
 
 
-class GoalObjective:
-    """The loss of an episode as a function of θ, with derivatives.
-
-    A plain class, because it keeps the solution of the last θ for the derivatives that are asked for next.
-    """
+class GoalObjective(AbstractGoalObjective):
+    """The loss of an episode as a function of θ, with derivatives: all goals share one reward."""
 
     def __init__(self, planner: GoalPlanner, reward: RewardOfOptions, trips: Trips, sums: Sums) -> None:
         self.planner, self.reward, self.trips, self.sums = planner, reward, trips, sums
@@ -36,6 +35,14 @@ class GoalObjective:
         self._guess: Float[np.ndarray, "S G"] | None = None
         self._kept_flows: tuple[list[Block], list[BlockFlows]] | None = None
         self._hessian: tuple[bytes, Float[np.ndarray, "K K"]] | None = None
+
+    @property
+    def options(self) -> Options:
+        return self.planner.options
+
+    @property
+    def is_linear(self) -> bool:
+        return self.reward.features is not None
 
     def blocks(self, theta: Float[np.ndarray, " K"]) -> Iterable[Block]:
         """The solution at θ, block by block; a NoFixedPointError where values do not exist."""
@@ -118,6 +125,13 @@ class GoalObjective:
                 scores[rows, k] += options.discount * following - slope[trips.state[rows], column]
         return scores / options.scale[trips.state][:, None]
 
+    def changes(
+        self, theta: Float[np.ndarray, " K"], move: Float[np.ndarray, " K"]
+    ) -> Iterator[tuple[GoalBlock, Float[np.ndarray, "J 1"]]]:
+        change = self.reward.direction(move)[:, None]
+        for _, block in self.blocks(theta):
+            yield block, change
+
     def log_likelihood(self, theta: Float[np.ndarray, " K"]) -> float:
         """Σ w log π over all observed choices."""
         rewards, _ = self.reward(theta)
@@ -166,7 +180,7 @@ def flow_tangents(
 class GoalProblem(AbstractProblem):
     """Minimise the objective of an episode + ½·l2·‖θ‖² over x = θ·scale."""
 
-    objective: GoalObjective = eqx.field(static=True)
+    objective: AbstractGoalObjective = eqx.field(static=True)
     flattening: Flattening
     scale: Float[Array, " K"]
     l2: Float[Array, ""]
@@ -194,9 +208,8 @@ class GoalProblem(AbstractProblem):
         return 1e-11
 
 
-def objective_of(mdp: MDP, reward: AbstractReward, demos: Demonstrations) -> GoalObjective:
+def objective_of(mdp: MDP, reward: AbstractReward, demos: Demonstrations, planner: GoalPlanner) -> GoalObjective:
     """The likelihood of demonstrations that were checked, every choice counted once."""
-    planner = GoalPlanner.of(mdp)
     trips = Trips.of(planner, mdp, demos)
     sums = trips.likelihood(planner.options.transitions, planner.options.discount, discounted=False)
     return GoalObjective(planner, RewardOfOptions(mdp, reward, planner.options), trips, sums)

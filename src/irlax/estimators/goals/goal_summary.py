@@ -12,7 +12,6 @@ from irlax.estimators.tabular.inference import Cluster, Weights
 from irlax.estimators.tabular.regression import error_method
 from irlax.estimators.tabular.tabular_summary import SHOWN_PARAMETERS
 from irlax.records import plain
-from irlax.rewards.reward import flat
 from irlax.tables import Summary, Table, pairs
 
 #: Up to this many parameters it is computed which of them are identified.
@@ -29,14 +28,14 @@ def summary(fit: GoalFit) -> Summary:
 
 def description(fit: GoalFit) -> dict[str, Any]:
     """The content of the summary, as plain values under fixed names."""
-    columns = {"estimate": flat(fit.reward.parameters)}
+    columns = {"estimate": fit.estimates}
     if fit.has_standard_errors and fit.reward.num_parameters <= MAX_IDENTIFIED:
         columns["standard_error"] = fit.standard_errors()
     if fit.feature_gap is not None:
         columns["feature_gap"] = fit.feature_gap
     parameters = [
         {"name": name} | {key: plain(column[k]) for key, column in columns.items()}
-        for k, name in enumerate(fit.reward.parameter_names())
+        for k, name in enumerate(fit.parameter_names)
     ]
     parts = {"certificate": fit.certificate, "cross_validation": fit.cross_validation}
     facts = {
@@ -63,7 +62,7 @@ def description(fit: GoalFit) -> dict[str, Any]:
 
 
 def _parameters(fit: GoalFit) -> Table:
-    names, estimates = fit.reward.parameter_names(), flat(fit.reward.parameters)
+    names, estimates = fit.parameter_names, fit.estimates
     columns, cells = ["parameter", "estimate"], [names, estimates.tolist()]
     if fit.has_standard_errors:
         columns += ["s.e.", "z"]
@@ -78,7 +77,7 @@ def _parameters(fit: GoalFit) -> Table:
 def _facts(fit: GoalFit) -> Table:
     rows: list[tuple[str, Any]] = [("status", fit.status.value), *fit.settings]
     rows += [("states", fit.mdp.num_states), ("discount", float(fit.mdp.discount)), ("goals", len(fit.goals))]
-    rows += [("parameters", fit.reward.num_parameters), ("episodes", fit.num_episodes), ("choices", fit.num_choices)]
+    rows += [("parameters", len(fit.estimates)), ("episodes", fit.num_episodes), ("choices", fit.num_choices)]
     rows.append(("log likelihood", decimals(fit.log_likelihood)))
     if fit.held_out_log_likelihood is not None:
         rows.append(("log likelihood, held out", decimals(fit.held_out_log_likelihood)))
@@ -93,13 +92,13 @@ def _facts(fit: GoalFit) -> Table:
 
 def _identified(fit: GoalFit) -> str:
     """How many directions of the parameters these demonstrations identify, and which they do not."""
-    total = fit.reward.num_parameters
+    total = len(fit.estimates)
     if total > MAX_IDENTIFIED or not fit.reward.is_linear:
         return "not computed"
     hidden = fit.unidentified()
     if not len(hidden):
         return f"all {total} parameters"
-    names = fit.reward.parameter_names()
+    names = fit.parameter_names
     first = hidden[0] / np.abs(hidden[0]).max()
     terms = [f"{value:+.3g}·{name}" for name, value in zip(names, first, strict=True) if abs(value) > 1e-6]
     more = f", and {len(hidden) - 1} more" if len(hidden) > 1 else ""
@@ -112,8 +111,8 @@ def regression_table_of_goals(fit: GoalFit, kind: Kind, cluster: Cluster, weight
     counts = np.repeat(fit.demos.weights, fit.demos.lengths)
     null = -float(counts @ np.log(fit.mdp.num_available[fit.demos.tabular_states]))
     return regression_table(
-        fit.reward.parameter_names(),
-        flat(fit.reward.parameters),
+        fit.parameter_names,
+        fit.estimates,
         errors,
         level=level,
         title=f"{fit.method}: {type(fit.reward).__name__}",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,7 @@ from irlax.mdp import MDP
 from irlax.planning.goals.options import Options, Sparse
 from irlax.precision import scope
 from irlax.rewards import AbstractReward, LinearReward
-from irlax.typing import Float
+from irlax.typing import Array, Float
 
 #: Features of up to this many parameters are kept as a dense matrix.
 DENSE = 64
@@ -42,15 +43,15 @@ class RewardOfOptions:
             return features @ theta, lambda slope: features.T @ slope
         rows, columns = self._options.row, self._options.column
         with scope():
-            table, pull_back = _evaluated(self._folded, self._flattening, jnp.asarray(theta))
+            table = np.asarray(_table(self._folded, self._flattening, jnp.asarray(theta)))
 
-            def pulled(slope: Float[np.ndarray, " J"]) -> Float[np.ndarray, " K"]:
-                full = np.zeros(table.shape)
-                full[columns, rows] = slope
-                with scope():
-                    return np.asarray(pull_back(jnp.asarray(full))[0])
+        def pull_back(slope: Float[np.ndarray, " J"]) -> Float[np.ndarray, " K"]:
+            full = np.zeros(table.shape)
+            full[columns, rows] = slope
+            with scope():
+                return np.asarray(_pulled(self._folded, self._flattening, jnp.asarray(theta), jnp.asarray(full)))
 
-            return np.asarray(table)[columns, rows], pulled
+        return table[columns, rows], pull_back
 
     def columns(self) -> Float[np.ndarray, "J K"]:
         """∂r/∂θ as a dense matrix; a ValueError for rewards that are not linear."""
@@ -80,10 +81,13 @@ def _features(
     return chosen.toarray() if reward.num_parameters <= DENSE else chosen
 
 
-def _evaluated(folded: Any, flattening: Flattening, theta: Any) -> tuple[Any, Any]:
-    return eqx.filter_vjp(lambda vector: folded(flattening.unflatten(vector)), theta)[:2]
+@eqx.filter_jit
+def _table(folded: Any, flattening: Flattening, theta: Float[Array, " K"]) -> Float[Array, "A R"]:
+    return folded(flattening.unflatten(theta))
 
 
-def rewards_at(reward: AbstractReward, mdp: MDP, options: Options) -> Float[np.ndarray, " J"]:
-    """The reward of each option at the current parameters."""
-    return np.asarray(reward.table(mdp))[options.row, options.column]
+@eqx.filter_jit
+def _pulled(
+    folded: Any, flattening: Flattening, theta: Float[Array, " K"], slope: Float[Array, "A R"]
+) -> Float[Array, " K"]:
+    return jax.vjp(lambda theta: folded(flattening.unflatten(theta)), theta)[1](slope)[0]

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import splu
 
 from irlax import checks
-from irlax.estimators.goals.goal_problem import GoalProblem
+from irlax.estimators.goals.goal_problem import GoalObjective, GoalProblem
 from irlax.planning.goals.shared import SharedPattern
 from irlax.typing import Float
 
@@ -29,9 +29,9 @@ def start_where_values_exist(
     problem: GoalProblem, x: Float[np.ndarray, " K"], names: list[str]
 ) -> Float[np.ndarray, " K"]:
     """`x`, or, if values do not exist there, other parameters at which they do."""
-    if problem.objective.planner.options.discount < 1 or np.isfinite(problem.evaluate(x).loss):
+    if problem.objective.options.discount < 1 or np.isfinite(problem.evaluate(x).loss):
         return x
-    if problem.objective.reward.features is None:
+    if not problem.objective.is_linear:
         raise ValueError(
             "discount = 1: at the initial parameters of the reward a cycle has a positive reward (entropy included), "
             "so values are infinite. Start where every step has a negative reward, or discount."
@@ -40,9 +40,15 @@ def start_where_values_exist(
     return _by_linear_programme(problem, names) if found is None else found
 
 
+def _shared(problem: GoalProblem) -> GoalObjective:
+    """The objective; others start at an estimate of this one."""
+    assert isinstance(problem.objective, GoalObjective)
+    return problem.objective
+
+
 def _along_costs(problem: GoalProblem) -> Float[np.ndarray, " K"] | None:
     """Twice the distance at which values begin to exist if every feature with one sign is a cost; None if nowhere."""
-    features = problem.objective.reward.features
+    features = _shared(problem).reward.features
     assert features is not None
     low, high = (_by_column(features, side) for side in ("min", "max"))
     direction = np.where(low >= 0, -1.0, np.where(high <= 0, 1.0, 0.0))
@@ -70,7 +76,7 @@ def _by_column(features: object, side: str) -> Float[np.ndarray, " K"]:
 
 def _exist(problem: GoalProblem, x: Float[np.ndarray, " K"]) -> bool:
     """Whether values exist for whatever goal: quicker than to compute them for all."""
-    objective, pattern = problem.objective, problem.objective.planner.pattern
+    objective, pattern = _shared(problem), _shared(problem).planner.pattern
     if not isinstance(pattern, SharedPattern):
         return bool(np.isfinite(problem.evaluate(x).loss))
     reward = objective.reward.direction(x / np.asarray(problem.scale))
@@ -86,8 +92,8 @@ def _exist(problem: GoalProblem, x: Float[np.ndarray, " K"]) -> bool:
 
 
 def _by_linear_programme(problem: GoalProblem, names: list[str]) -> Float[np.ndarray, " K"]:
-    options = problem.objective.planner.options
-    features = sp.csr_array(problem.objective.reward.features) @ sp.diags_array(1 / np.asarray(problem.scale))
+    options = problem.objective.options
+    features = sp.csr_array(_shared(problem).reward.features) @ sp.diags_array(1 / np.asarray(problem.scale))
     here = options.by_state.T
     steps = sp.csr_array(options.transitions - here)
     size, states, num = len(names), options.num_states, len(options.state)

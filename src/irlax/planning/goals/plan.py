@@ -8,8 +8,11 @@ import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP
+from irlax.planning.fixed_point import NoFixedPointError
+from irlax.planning.goals.diagnosis import explanation
 from irlax.planning.goals.options import Options
 from irlax.planning.goals.planner import GoalBlock, GoalPlanner
+from irlax.planning.goals.shared import SharedPattern
 from irlax.planning.plan import checked_reward
 from irlax.typing import Float, Int, PRNGKeyArray
 from irlax.user_warnings import warn_user
@@ -77,12 +80,24 @@ def goal_plan(mdp: MDP, reward: Any, goals: Any, *, scale: Any = None) -> GoalPl
     planner = GoalPlanner.of(mdp, scale)
     rewards = table[planner.options.row, planner.options.column]
     value, bound = np.empty((len(goals), mdp.num_states)), np.empty(len(goals))
-    for members, block in planner.blocks(rewards, goals):
-        value[members], bound[members] = block.value.T, certified_error(planner, rewards, block)
+    try:
+        for members, block in planner.blocks(rewards, goals):
+            value[members], bound[members] = block.value.T, certified_error(planner, rewards, block)
+    except NoFixedPointError as error:
+        raise NoFixedPointError(f"{error} {_reason(planner, rewards, reward)}".rstrip()) from None
     if not np.isfinite(bound).all():
         lost = goals[~np.isfinite(bound)]
         warn_user(f"Values for goals {checks.some(lost.tolist())} could not be certified: digits were lost.")
     return GoalPlan(mdp, table, goals, value, bound, scale)
+
+
+def _reason(planner: GoalPlanner, rewards: Float[np.ndarray, " J"], given: Any) -> str:
+    """What each feature of a linear reward over states and actions has to do with it; else nothing."""
+    features, pattern = getattr(given, "features", None), planner.pattern
+    if features is None or np.ndim(features) != 3 or not isinstance(pattern, SharedPattern):
+        return ""
+    columns = np.asarray(features)[planner.options.row, planner.options.column]
+    return explanation(pattern, rewards, columns, np.asarray(given.weights), given.parameter_names())
 
 
 def checked_goals(mdp: MDP, goals: Any) -> Int[np.ndarray, " G"]:

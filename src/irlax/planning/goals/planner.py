@@ -45,7 +45,11 @@ class GoalPlanner(NamedTuple):
                 f"Episodes that end at goals need an MDP without a horizon, but it has horizon {mdp.horizon}. Build it "
                 f"with `horizon=None`."
             )
-        options = Options.of(mdp, scale)
+        return cls.of_options(Options.of(mdp, scale))
+
+    @classmethod
+    def of_options(cls, options: Options) -> "GoalPlanner":
+        """The planner of options."""
         pattern = SharedPattern.of(options) if options.shares_factors else SeparatePattern.of(options)
         return cls(options, pattern)
 

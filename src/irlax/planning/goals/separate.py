@@ -109,22 +109,20 @@ def _newton(
         size = max(1.0, np.abs(new[states]).max(initial=0.0))
         value = new
         # Convergence is quadratic until the rounding floor, at which changes no longer fall.
-        if change <= TOLERANCE * size or (change <= 1e-9 * size and change >= before / 2):
-            return _checked(pattern, reward, value, lost, states)
+        if change <= TOLERANCE * size:
+            # The policy of values that differ by rounding errors is the same, and so are its factors.
+            return _ending_system(value, policy, factors, states)
+        if change <= 1e-9 * size and change >= before / 2:
+            policy = _policy(pattern, reward, value, lost)
+            return _ending_system(value, policy, _factorised(pattern, policy, states), states)
         before = change
     return None
 
 
-def _checked(
-    pattern: SeparatePattern,
-    reward: Float[np.ndarray, " J"],
-    value: Float[np.ndarray, " S"],
-    lost: Bool[np.ndarray, " J"],
-    states: Int[np.ndarray, " n"],
+def _ending_system(
+    value: Float[np.ndarray, " S"], policy: Float[np.ndarray, " J"], factors: Any, states: Int[np.ndarray, " n"]
 ) -> GoalSystem | None:
     """The system at a solution, if its policy ends: every expected number of steps is then at least 1."""
-    policy = _policy(pattern, reward, value, lost)
-    factors = _factorised(pattern, policy, states)
     if factors is None or (len(states) and factors.solve(np.ones(len(states))).min() < 1 - 1e-6):
         return None
     return GoalSystem(value, policy, factors, states)
