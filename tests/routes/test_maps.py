@@ -8,6 +8,7 @@ import irlax as ix
 from irlax.estimators.goals.goal_map import fit_map, observed_uses, predicted_uses
 from irlax.mdp import Labels
 from irlax.mdp.npz import load_mdp, save_mdp
+from irlax.planning.goals.options import Options
 from irlax.report import maps
 
 #: Four nodes in a square; the streets of its sides lead both ways, its diagonal one way.
@@ -70,7 +71,7 @@ def test_expected_uses_are_those_of_simulated_trips():
     fit = fitted(net, net.trips(TRIPS))
     starts, goals = np.repeat(fit.demos.start_states, 2000), np.repeat(fit.demos.goals, 2000)
     drawn = fit.simulate(starts, goals, key=jax.random.key(0))
-    option = fit.objective.planner.options.of_cells(fit.mdp, drawn.tabular_states, np.asarray(drawn.actions))
+    option = Options.of(fit.mdp).of_cells(fit.mdp, drawn.tabular_states, np.asarray(drawn.actions))
     frequency = np.bincount(option, minlength=net.num_arcs) / 2000
     assert np.allclose(predicted_uses(fit), frequency, atol=0.15)
     assert observed_uses(fit).sum() == fit.num_choices

@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from irlax.estimators.goals.demand import Demand
+from irlax.estimators.goals.fitted_model import fitted_model
+from irlax.estimators.goals.flows import uses_and_slopes
 from irlax.estimators.goals.goal_fit import GoalFit
 from irlax.mdp import MDP
 from irlax.planning.goals.options import Options
 from irlax.report.plots import clip_for_plot
-from irlax.rewards.reward import flat
 from irlax.typing import Float, Int
 
 
@@ -29,21 +30,16 @@ def predicted_uses(fit: GoalFit) -> Float[np.ndarray, " J"]:
 
     Uses at time t count γᵗ.
     """
-    objective, trips = fit.objective, fit.objective.trips
-    shape = (fit.mdp.num_states, len(trips.goals))
-    starts = sp.csc_array(sp.coo_array((trips.start_weight, (trips.start, trips.start_goal)), shape))
-    uses = np.zeros(len(objective.planner.options.state))
-    for members, block in objective.blocks(flat(fit.reward.parameters)):
-        uses += block.flow(starts[:, members].toarray())
-    return uses
+    demand = Demand.of_demos(fit.mdp, fit.demos).added_up()
+    return uses_and_slopes(fitted_model(fit, None, None).at_estimates(), demand, with_slopes=False)[0]
 
 
 def observed_uses(fit: GoalFit) -> Float[np.ndarray, " J"]:
     """How often the demonstrations use each option, by weight; uses at time t count γᵗ."""
-    trips, options = fit.objective.trips, fit.objective.planner.options
-    return np.bincount(
-        trips.option, weights=trips.weight * options.discount**trips.time, minlength=len(options.state)
-    ).astype(np.float64)
+    options, demos = Options.of(fit.mdp), fit.demos
+    option = options.of_cells(fit.mdp, demos.tabular_states, np.asarray(demos.actions))
+    weights = np.repeat(demos.weights, demos.lengths) * options.discount**demos.times
+    return np.bincount(option, weights=weights, minlength=len(options.state)).astype(np.float64)
 
 
 def fit_map(fit: GoalFit) -> FitMap | None:
@@ -51,8 +47,8 @@ def fit_map(fit: GoalFit) -> FitMap | None:
     places = fit.mdp.labels.places
     if places is None:
         return None
-    options = fit.objective.planner.options
-    rewards, _ = fit.objective.reward(flat(fit.reward.parameters))
+    model = fitted_model(fit, None, None)
+    options, rewards = model.options, model.rewards
     rewards, predicted, observed = (
         clip_for_plot(values) for values in (rewards, predicted_uses(fit), observed_uses(fit))
     )
