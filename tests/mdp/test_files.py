@@ -102,6 +102,8 @@ SPARSE = {"transitions": None, "successors": np.array([[[0, 1]] * 3] * 2), "prob
         ({"layout": np.array(3)}, "`layout` must hold text"),
         ({"layout": np.array("..")}, "`layout` must have shape"),
         ({"time_unit": np.array(["day", "week"])}, "`time_unit` must have shape"),
+        ({"places": np.array(["here", "there"])}, "`places` must hold numbers"),
+        ({"places": np.zeros((5, 4))}, "`places` must have shape"),
         ({"state_names": np.array(["a"])}, "`state_names` must have shape"),
         ({"action_names": np.array(["a", "b"])}, "`action_names` must have shape"),
         (SPARSE | {"probs": None}, "lists 2 successors for each state and action, but no `probs`"),

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import irlax as ix
-from irlax.estimators.goals.goal_map import fit_map
+from irlax.estimators.goals.goal_map import fit_map, observed_uses, predicted_uses
 from irlax.mdp import Labels
 from irlax.mdp.npz import load_mdp, save_mdp
+from irlax.planning.goals.options import Options
 from irlax.report import maps
 
 #: Four nodes in a square; the streets of its sides lead both ways, its diagonal one way.
@@ -70,15 +71,10 @@ def test_expected_uses_are_those_of_simulated_trips():
     fit = fitted(net, net.trips(TRIPS))
     starts, goals = np.repeat(fit.demos.start_states, 2000), np.repeat(fit.demos.goals, 2000)
     drawn = fit.simulate(starts, goals, key=jax.random.key(0))
-    frequency = {}
-    for move in zip(drawn.states, drawn.next_states, strict=True):
-        frequency[move] = frequency.get(move, 0) + 1 / 2000
-    drawing = fit_map(fit)
-    places = {tuple(place[:2]): state for state, place in enumerate(net.places)}
-    for segment, uses in zip(drawing.segments, drawing.predicted, strict=True):
-        move = places[tuple(segment[:2])], places[tuple(segment[2:])]
-        assert abs(uses - frequency.get(move, 0)) < 0.15
-    assert drawing.observed.sum() == fit.num_choices
+    option = Options.of(fit.mdp).of_cells(fit.mdp, drawn.tabular_states, np.asarray(drawn.actions))
+    frequency = np.bincount(option, minlength=net.num_arcs) / 2000
+    assert np.allclose(predicted_uses(fit), frequency, atol=0.15)
+    assert observed_uses(fit).sum() == fit.num_choices
 
 
 def test_flows_of_nodes_and_of_links_are_one_map():

@@ -25,21 +25,33 @@ class FitMap(NamedTuple):
     kind: str
 
 
-def fit_map(fit: GoalFit) -> FitMap | None:
-    """The map of a fit whose MDP has places; else None.
+def predicted_uses(fit: GoalFit) -> Float[np.ndarray, " J"]:
+    """How often the model uses each option, by expectation: episodes with the starts, goals and weights of the data.
 
-    Predicted are the expected uses of episodes with the starts, goals and weights of the data. Uses at time t count γᵗ.
+    Uses at time t count γᵗ.
     """
+    demand = Demand.of_demos(fit.mdp, fit.demos).added_up()
+    return uses_and_slopes(fitted_model(fit, None, None).at_estimates(), demand, with_slopes=False)[0]
+
+
+def observed_uses(fit: GoalFit) -> Float[np.ndarray, " J"]:
+    """How often the demonstrations use each option, by weight; uses at time t count γᵗ."""
+    options, demos = Options.of(fit.mdp), fit.demos
+    option = options.of_cells(fit.mdp, demos.tabular_states, np.asarray(demos.actions))
+    weights = np.repeat(demos.weights, demos.lengths) * options.discount**demos.times
+    return np.bincount(option, weights=weights, minlength=len(options.state)).astype(np.float64)
+
+
+def fit_map(fit: GoalFit) -> FitMap | None:
+    """The map of a fit whose MDP has places; else None."""
     places = fit.mdp.labels.places
     if places is None:
         return None
-    model, demos = fitted_model(fit, None, None), fit.demos
-    options, demand = model.options, Demand.of_demos(fit.mdp, demos)
-    expected, _ = uses_and_slopes(model.at_estimates(), demand.added_up(), with_slopes=False)
-    option = options.of_cells(fit.mdp, demos.tabular_states, np.asarray(demos.actions))
-    weights = np.repeat(demos.weights, demos.lengths) * options.discount**demos.times
-    counted = np.bincount(option, weights=weights, minlength=len(options.state))
-    rewards, predicted, observed = (clip_for_plot(values) for values in (model.rewards, expected, counted))
+    model = fitted_model(fit, None, None)
+    options, rewards = model.options, model.rewards
+    rewards, predicted, observed = (
+        clip_for_plot(values) for values in (rewards, predicted_uses(fit), observed_uses(fit))
+    )
     links = np.flatnonzero((places[:, :2] != places[:, 2:]).any(axis=1))
     if len(links):
         amounts = (np.bincount(options.state, values, fit.mdp.num_states)[links] for values in (predicted, observed))
