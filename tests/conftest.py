@@ -63,6 +63,7 @@ LONGEST = (
     "tests/test_documented_commands.py",
     "tests/estimators/test_bayesian.py",
     "tests/metamorphic/test_unidentified.py",
+    "tests/estimators/goals/test_recursive_logit.py",
     "tests/planning/test_transforms.py",
     "tests/estimators/test_mixture_assessment.py",
     "tests/estimators/sampled/test_steps.py",
