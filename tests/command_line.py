@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+import pandas as pd
 
 from irlax import MDP, rollout, soft_plan
 from irlax.cli import main
@@ -55,6 +56,24 @@ def small_files(folder):
     for suffix in ("csv", "parquet", "npz"):
         write_demos(folder / f"panel.{suffix}", demos)
     np.save(folder / "features.npy", np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    return folder
+
+
+def route_files(folder, side=4):
+    """A city of streets on a grid: roads.csv, nodes.csv, pairs.csv, and trips.csv, from known weights."""
+    nodes = [(x, y) for y in range(side) for x in range(side)]
+    number = {place: k for k, place in enumerate(nodes)}
+    streets = [(a, b) for a in nodes for b in nodes if abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1]
+    roads = pd.DataFrame({"from": [number[a] for a, _ in streets], "to": [number[b] for _, b in streets]})
+    roads["minutes"] = np.random.default_rng(0).uniform(1, 3, len(roads)).round(2)
+    roads.to_csv(folder / "roads.csv", index=False)
+    places = {"node": range(len(nodes)), "x": [x for x, _ in nodes], "y": [y for _, y in nodes]}
+    pd.DataFrame(places).to_csv(folder / "nodes.csv", index=False)
+    pairs = [(o, d) for o in range(len(nodes)) for d in (0, 5, 15) if o != d]
+    pd.DataFrame(pairs, columns=["origin", "destination"]).to_csv(folder / "pairs.csv", index=False)
+    weights = ("--weights", "minutes=-1.5,turns=-.5,left=-1", "--links", "--nodes", folder / "nodes.csv")
+    made = ("--trips", folder / "pairs.csv", "--num", 300, "--out", folder / "trips.csv")
+    assert irlax("routes", "simulate", folder / "roads.csv", *weights, *made).code == 0
     return folder
 
 

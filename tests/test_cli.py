@@ -211,7 +211,7 @@ def test_every_command_that_prints_results_has_json():
             yield from commands(command, (*path, name)) if hasattr(command, "commands") else [((*path, name), command)]
 
     found = dict(commands(typer.main.get_command(app)))
-    assert len(found) == 10
+    assert len(found) == 13
     flags = {name: {flag for option in command.params for flag in option.opts} for name, command in found.items()}
     assert [name for name in flags if "--json" not in flags[name]] == []
     # One name for one thing: what is drawn has --key, a number of episodes is --num.

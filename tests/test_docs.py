@@ -12,6 +12,7 @@ NOT_RUN = {
     "docs/dynamic_discrete_choice.md": "needs Rust's data: tests/test_dynamic_discrete_choice.py",
     "docs/estimators/sampled.md: py": "estimators as they come take minutes",
     "docs/recipes.md: py": "estimators as they come take minutes",
+    "docs/tutorials/routes.md: py": "needs a network that the reader downloads",
     "docs/tutorials/cartpole.md": "takes minutes: tests/test_examples.py runs the script for two rounds",
     "docs/tutorials/transfer.md": "takes minutes: tests/test_examples.py runs the script for two rounds",
 }

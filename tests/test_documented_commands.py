@@ -11,15 +11,15 @@ from docs.tools.pages import ROOT
 
 from irlax.demos import write_demos
 from irlax.envs import expert_demos
-from tests.command_line import irlax, small_files
+from tests.command_line import irlax, route_files, small_files
 
 #: What makes a command short, by how it begins.
 SHORTER = {
     "fit cartpole": ("--set", "rounds.num=1", "--set", "rounds.episodes=2", "--set", "updates=1"),
     "expert train": ("--steps", "4096"),
 }
-#: Run elsewhere: by tests/reproduce, without what takes minutes or data.
-ELSEWHERE = ("irlax reproduce",)
+#: Run elsewhere: by tests/reproduce, without what takes minutes or data. Networks that a reader downloads are not here.
+ELSEWHERE = ("irlax reproduce", "irlax routes simulate SiouxFalls", "irlax routes fit SiouxFalls")
 FENCE = re.compile(r"^```.*?\n(.*?)^```", re.M | re.S)
 
 
@@ -40,6 +40,7 @@ def test_there_are_commands_to_run():
 def test_commands_run_as_printed(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (small_files(tmp_path) / "features.npy").rename("f.npy")
+    route_files(tmp_path)
     write_demos("demos.npz", expert_demos("cartpole").select(range(2)))
     for command in commands(page):
         if command.startswith(ELSEWHERE):

@@ -32,9 +32,20 @@ ORDER = [
     "planning",
     "rewards",
     "demos",
-    "routes",
 ]
-ORDER += ["analysis", "envs", "datasets", "rl", "report", "estimators", "showcase", "reproduce", "cli", "__init__"]
+ORDER += [
+    "analysis",
+    "envs",
+    "datasets",
+    "rl",
+    "report",
+    "routes",
+    "estimators",
+    "showcase",
+    "reproduce",
+    "cli",
+    "__init__",
+]
 
 
 def top(path):

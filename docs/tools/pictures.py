@@ -1,8 +1,10 @@
-"""Draw the picture of the README and of the front page, with the figures of irlax's own reports.
+"""Draw the pictures of the README and of the documentation, with the figures of irlax's own reports.
 
 .venv/bin/python -m docs.tools.pictures
 """
 
+import contextlib
+import io
 import runpy
 from pathlib import Path
 from typing import Any
@@ -51,5 +53,12 @@ def overview() -> Any:
     return figure
 
 
+def routes() -> Any:
+    """The fit of the tutorial on route choice, on the map."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return runpy.run_path(str(ROOT / "examples" / "routes.py"))["fit"].plot()
+
+
 if __name__ == "__main__":
+    routes().savefig(ROOT / "docs" / "images" / "routes.png", dpi=90, facecolor="white")
     overview().savefig(ROOT / "docs" / "images" / "overview.png", dpi=110, facecolor="white")

@@ -19,12 +19,13 @@ from irlax.cli import experts as expert_commands
 from irlax.cli import fit as fit_command
 from irlax.cli import grid as grid_command
 from irlax.cli import reproduce as reproduce_command
+from irlax.cli import routes as route_commands
 from irlax.cli import show as show_commands
 from irlax.version import __version__
 
 #: Arguments in Python that have an option of the same name on the command line.
 _FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|out"
-_FLAGS += "|num|steps|seeds"
+_FLAGS += "|num|steps|seeds|goal|nodes|tail|head|link|label|trip|position|cluster"
 #: Errors that end in one line instead of a traceback: wrong input, a package that is not installed, a numerical
 #: breakdown, or a problem too large for the machine.
 _USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, jax.errors.JaxRuntimeError)
@@ -40,6 +41,11 @@ app.command("reproduce")(reproduce_command.reproduce)
 mdp_app = typer.Typer(name="mdp", help="Make MDP files.")
 mdp_app.command("grid")(grid_command.grid)
 app.add_typer(mdp_app)
+routes_app = typer.Typer(name="routes", help="Route choice in networks: describe a network, simulate trips, fit them.")
+routes_app.command("describe")(route_commands.describe)
+routes_app.command("fit")(route_commands.fit)
+routes_app.command("simulate")(route_commands.simulate)
+app.add_typer(routes_app)
 expert_app = typer.Typer(name="expert", help="Train experts.")
 expert_app.command("train")(expert_commands.train)
 app.add_typer(expert_app)

@@ -74,6 +74,9 @@ def fit(
         option("--terminated", text="Column that says if an episode ended, if not `terminated`.", panel=DATA),
     ] = None,
     weight: Annotated[str | None, option("--weight", text="Column of weights, if not `weight`.", panel=DATA)] = None,
+    goal: Annotated[
+        str | None, option("--goal", text="Column of the goal of an episode, if not `goal`.", panel=DATA)
+    ] = None,
     held_out: Annotated[
         Path | None, option("--held-out", text="Demonstrations to score, not to learn from.", panel=DATA)
     ] = None,
@@ -121,6 +124,8 @@ def fit(
       state_names   text  S       optional
       action_names  text  A       optional
       state_unit, action_unit, time_unit   optional: a text each
+      places        float S×4     optional: x0, y0, x1, y1 of states on a map
+      ends_at_goal  bool          optional: episodes end at goals of their own
 
     \b
     Demonstrations (.csv, .parquet), a row for each observed choice, in any
@@ -133,6 +138,8 @@ def fit(
       terminated    optional: true if an absorbing state follows; if not,
                     the episode is truncated
       weight        optional: the same on all rows of an episode
+      goal          optional: the state at which the episode ends, the same on
+                    all of its rows; see also `irlax routes fit`
     Or .npz, as `irlax.write_demos` writes it. Nothing is ever unpickled.
     """
     from irlax.cli import fitting
@@ -142,7 +149,7 @@ def fit(
 
     check_target(out)
     names = {"episode": episode, "time": time, "state": state, "action": action}
-    names |= {"next_state": next_state, "terminated": terminated, "weight": weight}
+    names |= {"next_state": next_state, "terminated": terminated, "weight": weight, "goal": goal}
     options = {"objective": objective, "solver": solver, "l2": l2, "tol": tol, "start": start}
     given = {name: value for name, value in options.items() if value is not None}
     choice = MethodChoice(method, given, fitting.parse_settings(setting or []), names, key)

@@ -53,6 +53,11 @@ def read(
 
 def _check(path: Path, demos: Demonstrations, mdp: MDP) -> None:
     try:
+        if mdp.ends_at_goal and demos.goals is None:
+            raise ValueError(
+                "Episodes in this MDP end at goals of their own, so there must be a column `goal`; if it has another "
+                "name, say `goal=`."
+            )
         demos.check(mdp)
     except (TypeError, ValueError) as error:
         raise storage.in_file(path, error) from None

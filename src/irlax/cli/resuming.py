@@ -12,6 +12,7 @@ import numpy as np
 
 from irlax.cli.inputs import Problem
 from irlax.demos import Demonstrations
+from irlax.estimators.goals.goal_fit import GoalFit
 from irlax.estimators.store import load
 from irlax.estimators.tabular import TabularFit
 from irlax.estimators.tabular.pairing import pair_up
@@ -28,7 +29,7 @@ _ADVICE = "Give another --out, or leave out --resume to start a new fit."
 class PreviousFit(NamedTuple):
     """The fit in the folder, and whether it has converged with the same settings."""
 
-    fit: TabularFit
+    fit: TabularFit | GoalFit
     finished: bool
 
 
@@ -40,11 +41,12 @@ def previous_fit(path: Path, estimator: Any, problem: Problem, key: int) -> Prev
     method = type(estimator).__name__
     if fit.method != method:
         raise ValueError(f"The fit at {path} differs: {_line('method', method, fit.method)}. {_ADVICE}")
-    if not isinstance(fit, TabularFit):
+    if not isinstance(fit, (TabularFit, GoalFit)):
         raise ValueError(f"A {method} fit cannot be continued. {_ADVICE}")
     others = dict(_other_settings(estimator, fit.estimator))
     differences = [line for name, line in others.items() if name not in SEARCH_SETTINGS]
-    if fit.posterior is not None and not np.array_equal(fit.posterior.key, jr.key_data(jr.key(key))):
+    posterior = fit.posterior if isinstance(fit, TabularFit) else None
+    if posterior is not None and not np.array_equal(posterior.key, jr.key_data(jr.key(key))):
         differences.append(f"another --key than {key}")
     differences += _other_problem(fit, estimator, problem)
     if differences:
@@ -60,7 +62,7 @@ def previous_fit(path: Path, estimator: Any, problem: Problem, key: int) -> Prev
     return PreviousFit(fit, finished)
 
 
-def with_score(fit: TabularFit, held_out: Demonstrations) -> TabularFit:
+def with_score(fit: Any, held_out: Demonstrations) -> Any:
     """The fit with the log likelihood of these held-out demonstrations."""
     total = fit.score(held_out) * float(held_out.weights @ held_out.lengths)
     return dataclasses.replace(fit, held_out_log_likelihood=total)
@@ -74,12 +76,19 @@ def _other_settings(new: Any, old: Any) -> Iterator[tuple[str, str]]:
             yield name, _line(name, one, other)
 
 
-def _other_problem(fit: TabularFit, estimator: Any, problem: Problem) -> Iterator[str]:
+def _other_problem(fit: TabularFit | GoalFit, estimator: Any, problem: Problem) -> Iterator[str]:
     """The differences between the problem of the fit and this one, as texts for messages."""
-    with scope():
-        (reward,), (expert,) = pair_up(problem.mdp, problem.reward, problem.demos, None, estimator.start)
-    mdp, old = expert.mdp, fit.mdp
-    if len(fit.experts) != 1:
+    if (problem.demos.goals is None) == isinstance(fit, GoalFit):
+        yield f"the demonstrations in the folder have {'' if isinstance(fit, GoalFit) else 'no '}goals"
+        return
+    if isinstance(fit, GoalFit):
+        reward, mdp, demos, observed = problem.reward, problem.mdp, problem.demos, fit.demos
+    else:
+        with scope():
+            (reward,), (expert,) = pair_up(problem.mdp, problem.reward, problem.demos, None, estimator.start)
+        mdp, demos, observed = expert.mdp, expert.demos, fit.experts[0].demos
+    old = fit.mdp
+    if isinstance(fit, TabularFit) and len(fit.experts) != 1:
         yield f"{len(fit.experts)} MDPs are in the folder"
     if float(mdp.discount) != float(old.discount):
         yield _line("discount", float(mdp.discount), float(old.discount))
@@ -87,7 +96,7 @@ def _other_problem(fit: TabularFit, estimator: Any, problem: Problem) -> Iterato
         yield _line("horizon", mdp.horizon, old.horizon)
     if not _same((mdp.dynamics, mdp.rows, mdp.mask), (old.dynamics, old.rows, old.mask)):
         yield "another MDP"
-    if not _same(expert.demos, fit.experts[0].demos):
+    if not _same(demos, observed):
         yield "other demonstrations"
     elif not _same(mdp.initial, old.initial):
         yield "another start distribution"

@@ -1,7 +1,7 @@
 """`irlax show` and `irlax report`: tables and a page of a saved fit."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,12 +34,19 @@ def report(
 ) -> None:
     """Write a fit as one HTML file: reward, policy, occupancies of expert and model, convergence, summary.
 
-    The file needs no other files. Gridworlds (MDPs with a layout) are drawn as grids. For a fit in an environment
-    it shows learning curves, the reward, and the returns of policy and demonstrations.
+    The file needs no other files. Gridworlds (MDPs with a layout) are drawn as grids, networks (with places)
+    as maps. For a fit in an environment it shows learning curves, the reward, and the returns of policy and
+    demonstrations.
     """
-    from irlax.estimators.store import REPORT, load, versions_of
+    from irlax.estimators.store import REPORT, load
+
+    written = report_page(load(run), run).write(out or run / REPORT)
+    emit(written, {"report": str(written)}, as_json=as_json)
+
+
+def report_page(fit: Any, run: Path) -> Any:
+    """The report on a fit that was saved to a folder, with the versions that made it."""
+    from irlax.estimators.store import versions_of
     from irlax.tables import pairs
 
-    page = load(run).page().heading("How it was made").table(pairs("", versions_of(run)))
-    written = page.write(out or run / REPORT)
-    emit(written, {"report": str(written)}, as_json=as_json)
+    return fit.page().heading("How it was made").table(pairs("", versions_of(run)))

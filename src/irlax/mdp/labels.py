@@ -1,21 +1,23 @@
-"""What reports show of states and actions and no computation uses: names, units, the drawing of a grid."""
+"""What reports show of states and actions and no computation uses: names, units, a grid's drawing, places."""
 
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
 import jax
+import numpy as np
 
 from irlax import checks
 from irlax.precision import staged
+from irlax.typing import Float
 
 #: Of a gridworld's drawing, the character of a cell that is no state.
 WALL = "#"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Labels:
-    """Names and units of an MDP's states and actions; each of them may be missing.
+    """Names, units and places of an MDP's states and actions; each of them may be missing.
 
     Labels travel with an MDP through `jax.tree.map`, `eqx.tree_at` and `dataclasses.replace`, but no compiled program
     depends on them: MDPs that differ in labels alone share their programs, whatever the number of states. Inside `jit`,
@@ -31,12 +33,30 @@ class Labels:
     action_unit: str | None = None
     #: How long a step takes: "month".
     time_unit: str | None = None
+    #: Where each state lies on a map: x₀, y₀, x₁, y₁. A point has both ends in one place; a link has two.
+    places: Float[np.ndarray, "S 4"] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Labels):
+            return NotImplemented
+        return self._texts == other._texts and (
+            self.places is other.places or np.array_equal(self.places, other.places)  # pyright: ignore[reportArgumentType]
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._texts)
+
+    @property
+    def _texts(self) -> tuple[Any, ...]:
+        return self.states, self.actions, self.layout, self.state_unit, self.action_unit, self.time_unit
 
     def check(self, num_states: int, num_actions: int) -> None:
         """A TypeError or ValueError unless these are labels for so many states and actions."""
         for name, texts, number in (("states", self.states, num_states), ("actions", self.actions, num_actions)):
             if texts is not None:
                 checks.has_shape(name, texts, (number,), f"a name for each of the {name}")
+        if self.places is not None:
+            checks.has_shape("places", self.places, (num_states, 4), "x₀, y₀, x₁, y₁ of each state")
         if self.layout is None:
             return
         if len({len(row) for row in self.layout}) != 1:
@@ -63,6 +83,20 @@ def as_texts(name: str, texts: Iterable[Any]) -> tuple[str, ...]:
     if strange:
         raise TypeError(f"`{name}` must hold text, but holds {checks.some(strange)}.")
     return tuple(map(str, texts))
+
+
+def as_places(places: Any) -> Float[np.ndarray, "S 4"]:
+    """Places as (x₀, y₀, x₁, y₁), from such rows or from points (x, y); or a TypeError or ValueError."""
+    found = checks.as_floats("places", places)
+    checks.has_shape("places", found, (None, None), "x and y of each state, or of both of its ends")
+    if found.shape[1] == 2:
+        found = np.concatenate([found, found], axis=1)
+    if found.shape[1] != 4:
+        raise ValueError(f"`places` must have 2 columns (x, y) or 4 (x₀, y₀, x₁, y₁), but has {found.shape[1]}.")
+    checks.finite("places", found)
+    found = np.array(found)
+    found.setflags(write=False)
+    return found
 
 
 class _Alike:

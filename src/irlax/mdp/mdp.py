@@ -34,7 +34,7 @@ from irlax.mdp.build import (
     undiscounted_end,
 )
 from irlax.mdp.dynamics import AbstractDynamics
-from irlax.mdp.labels import Labels, as_texts
+from irlax.mdp.labels import Labels, as_places, as_texts
 from irlax.mdp.moves import Moves
 from irlax.mdp.rows import ONE_ROW, AbstractRows, SeveralRows
 from irlax.precision import StaysOnDevice, is_traced, scope
@@ -405,11 +405,13 @@ class MDP(StaysOnDevice):
         state_unit: str | None = None,
         action_unit: str | None = None,
         time_unit: str | None = None,
+        places: Any = None,
     ) -> "MDP":
         """The same problem with names for display; labels that are not given stay as they are.
 
-        `layout` draws a gridworld, a string a row, walls as "#". Files keep labels, reports and figures show them, and
-        no result depends on them.
+        `layout` draws a gridworld, a string a row, walls as "#". `places` are where states lie on a map: (x, y) of
+        each, or (x₀, y₀, x₁, y₁) of links. Files keep labels, reports and figures show them, and no result depends on
+        them.
 
             machine = machine.labelled(states=["new", "worn", "broken"], actions=["keep", "replace"], time_unit="month")
         """
@@ -417,6 +419,8 @@ class MDP(StaysOnDevice):
         given: dict[str, Any] = {name: as_texts(name, texts) for name, texts in several.items() if texts is not None}
         units = {"state_unit": state_unit, "action_unit": action_unit, "time_unit": time_unit}
         given |= {name: as_texts(name, [unit])[0] for name, unit in units.items() if unit is not None}
+        if places is not None:
+            given["places"] = as_places(places)
         labels = dataclasses.replace(self.labels, **given)
         labels.check(self.num_states, self.num_actions)
         return dataclasses.replace(self, labels=labels)

@@ -25,7 +25,17 @@ _LABELS = {
     "action_unit": "action_unit",
     "time_unit": "time_unit",
 }
-_KEYS = ("format", *_DYNAMICS, "initial", "discount", "horizon", "available", "ends_at_goal", *_LABELS.values())
+_KEYS = (
+    "format",
+    *_DYNAMICS,
+    "initial",
+    "discount",
+    "horizon",
+    "available",
+    "ends_at_goal",
+    *_LABELS.values(),
+    "places",
+)
 
 
 def save_mdp(path: str | os.PathLike[str], mdp: MDP) -> None:
@@ -46,7 +56,7 @@ def save_mdp(path: str | os.PathLike[str], mdp: MDP) -> None:
         "ends_at_goal": True if mdp.ends_at_goal else None,
     }
     arrays |= {array: getattr(mdp.labels, name) for name, array in _LABELS.items()}
-    storage.save_arrays(path, arrays)
+    storage.save_arrays(path, arrays | {"places": mdp.labels.places})
 
 
 def load_mdp(path: str | os.PathLike[str]) -> MDP:
@@ -69,6 +79,7 @@ def load_mdp(path: str | os.PathLike[str]) -> MDP:
     | `state_names` | text [S] | optional |
     | `action_names` | text [A] | optional |
     | `state_unit`, `action_unit`, `time_unit` | text | optional |
+    | `places` | float [S,4] | optional: x₀, y₀, x₁, y₁ of each state on a map; or [S,2], x and y |
     | `format` | text | optional: "irlax-mdp-1" |
 
     Nothing is ever unpickled, and no more is unpacked than the memory holds.
@@ -168,6 +179,10 @@ def _mdp(arrays: dict[str, np.ndarray]) -> MDP:
 
 def _labelled(path: Path, mdp: MDP, arrays: dict[str, np.ndarray]) -> MDP:
     given = {name: _text(array, arrays[array], mdp) for name, array in _LABELS.items() if array in arrays}
+    if "places" in arrays:
+        if arrays["places"].dtype.kind not in "iuf":
+            raise TypeError(f"`places` must hold numbers, but has dtype {arrays['places'].dtype}.")
+        given["places"] = arrays["places"]
     layout = given.get("layout")
     if layout is not None and len({len(row) for row in layout}) == 1 and num_cells(layout) != mdp.num_states:
         # Files could once hold any drawing; it was not shown if it was of something else.

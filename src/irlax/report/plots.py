@@ -91,7 +91,7 @@ def grid_heatmap(
                     column, row, label(str(mark)), ha="center", va="center", fontsize=size, color=ink, weight="bold"
                 )
     if bar is not None:
-        _colour_bar(figure, ax, image, bar)
+        colour_bar(figure, ax, image, bar)
 
 
 def plane(
@@ -114,7 +114,7 @@ def plane(
         aspect="auto",
         interpolation="bilinear",
     )
-    _colour_bar(figure, ax, image, bar)
+    colour_bar(figure, ax, image, bar)
 
 
 def policy_arrows(
@@ -162,7 +162,7 @@ def policy_arrows(
             minlength=0,
             color=COLOURS[0],
         )
-    _colour_bar(figure, ax, image, bar)
+    colour_bar(figure, ax, image, bar)
 
 
 def chosen_actions(
@@ -208,7 +208,7 @@ def heat_table(
             if np.isfinite(value):
                 text = f"{value:.3g}".replace("-", "−")
                 ax.text(column, row, text, ha="center", va="center", fontsize=8, color=_text_colour_on(image, value))
-    _colour_bar(figure, ax, image, bar)
+    colour_bar(figure, ax, image, bar)
 
 
 def bars(ax: Any, values: Mapping[str, Float[np.ndarray, " n"]], names: Sequence[str], *, xlabel: str) -> None:
@@ -293,8 +293,9 @@ def _cells(ax: Any, board: Float[np.ndarray, "height width"]) -> None:
     ax.spines[:].set_visible(False)
 
 
-def _colour_bar(figure: Any, ax: Any, image: Any, name: str) -> None:
-    bar = figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02)
+def colour_bar(figure: Any, ax: Any, image: Any, name: str, **options: Any) -> None:
+    """Draw the colours of an image with their values, and the name of the quantity."""
+    bar = figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02, **options)
     bar.set_label(name, fontsize=9)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)

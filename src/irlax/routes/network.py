@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from irlax.mdp.build import numbered
 from irlax.rewards import LinearReward
 from irlax.routes.labels import as_text, examples
 from irlax.tables import Summary
-from irlax.typing import Bool, Float, Int
+from irlax.typing import Bool, Float, Int, PRNGKeyArray
 
-#: Above this many states the MDP has no names for them: they would take more memory than the problem.
+#: Above this many states the MDP has no names and places for them: they would take more memory than the problem.
 _MOST_NAMES = 100_000
 
 
@@ -105,7 +105,20 @@ class Network:
         tail, head = np.concatenate([self.tail, lost]), np.concatenate([self.head, lost])
         initial = np.full(self.num_states, 1 / self.num_states)
         mdp = MDP.from_actions(tail, head, initial, discount=1.0, ends_at_goal=True)
-        return mdp.labelled(states=map(as_text, self.state_labels)) if self.num_states <= _MOST_NAMES else mdp
+        if self.num_states > _MOST_NAMES:
+            return mdp
+        return mdp.labelled(states=map(as_text, self.state_labels), places=self.places)
+
+    @functools.cached_property
+    def places(self) -> Float[np.ndarray, "S 4"] | None:
+        """Where each state lies: x₀, y₀, x₁, y₁, which for a link are its two nodes; None without coordinates."""
+        if self.coordinates is None:
+            return None
+        points = np.concatenate([self.coordinates, self.coordinates], axis=1)
+        if self.base is not None and self.base.coordinates is not None:
+            nodes, num = self.base.coordinates, self.base.num_arcs
+            points[:num] = np.concatenate([nodes[self.base.tail], nodes[self.base.head]], axis=1)
+        return frozen(points)
 
     @functools.cached_property
     def action(self) -> Int[np.ndarray, " E"]:
@@ -277,11 +290,45 @@ class Network:
 
         return node_trips(self, sequences, weights=weights, labels=labels)
 
+    def simulate(
+        self, weights: Mapping[str, float], origins: Any, destinations: Any, *, key: PRNGKeyArray
+    ) -> Demonstrations:
+        """Trips from known weights of attributes, one for each pair of an origin and a destination (labels).
+
+        In a network of links, origins and destinations are nodes, and the first link is chosen by its attributes and
+        by the value of what follows.
+        """
+        from irlax.routes.simulation import simulate
+
+        return simulate(self, weights, origins, destinations, key=key)
+
+    def trip_frame(self, demos: Demonstrations) -> Any:
+        """Trips as a pandas frame that `read_trips` reads once it is written: trip, position, and the label.
+
+        Of a network of links, trips are given by nodes if links are called by their nodes.
+        """
+        from irlax.routes.simulation import trip_frame
+
+        return trip_frame(self, demos)
+
     def summary(self) -> Summary:
         """What the network has: states, arcs, parts that are connected, and the range of each attribute."""
         from irlax.routes.overview import summary
 
         return summary(self)
+
+    def plot(
+        self, values: Any = None, *, by: Literal["arc", "state"] | None = None, name: str = "", title: str = ""
+    ) -> Any:
+        """A map of the network as a matplotlib figure; coordinates must be known.
+
+        `values` are shown by colour and width: the name of an attribute, or a number for each arc (`by="arc"`, the
+        default) or each state (`by="state"`; of a network of links the only way, and the default). `name` is the
+        label of the colour bar.
+        """
+        from irlax.routes.drawing import network_figure
+
+        return network_figure(self, values, by=by, name=name, title=title)
 
     def __repr__(self) -> str:
         kind = "states" if self.base is None else "states (links)"

@@ -9,10 +9,10 @@ import numpy as np
 
 from irlax import storage
 from irlax.demos import Demonstrations
-from irlax.demos.read_write import MISSING, exact_floats, open_parquet, written_as_integers
 from irlax.routes.geojson import from_features, read_lines
 from irlax.routes.labels import column_labels
 from irlax.routes.network import Network
+from irlax.routes.tables import TABLES, read_nodes, read_table
 from irlax.routes.tntp import SUFFIXES as TNTP
 from irlax.routes.tntp import read_tntp
 from irlax.routes.trips import Stops, from_node_stops, from_stops
@@ -20,7 +20,6 @@ from irlax.routes.trips import Stops, from_node_stops, from_stops
 if TYPE_CHECKING:
     import pandas as pd
 
-_TABLES = (".csv", ".parquet")
 _JSON = (".geojson", ".json")
 #: Read by GeoPandas.
 _GEO = (".shp", ".gpkg", ".fgb")
@@ -46,13 +45,14 @@ def read_network(
     | `.npz` | what `Network.save` wrote |
 
     `tail`, `head` and `link` name columns or properties; lines without them have their end points, (x, y), as nodes.
-    `nodes` and `zones` are as in `Network.from_arcs`. In CSV, labels that all look like whole numbers are taken as
-    such, but 007 stays text.
+    `nodes` and `zones` are as in `Network.from_arcs`; `nodes` may also be a file, as `read_nodes` reads it. In CSV,
+    labels that all look like whole numbers are taken as such, but 007 stays text.
     """
-    path = storage.existing_file(path, (*TNTP, *_TABLES, *_JSON, *_GEO, ".npz"))
+    path = storage.existing_file(path, (*TNTP, *TABLES, *_JSON, *_GEO, ".npz"))
     suffix = path.suffix.lower()
     if suffix == ".npz":
         return Network.load(path)
+    nodes = read_nodes(nodes) if isinstance(nodes, (str, os.PathLike)) else nodes
     if suffix in TNTP:
         return read_tntp(path, nodes)
     named: dict[str, Any] = {"nodes": nodes, "link": link, "zones": zones}
@@ -61,7 +61,7 @@ def read_network(
             return read_lines(path, tail, head, **named)
         if suffix in _GEO:
             return from_features(_by_geopandas(path), tail, head, **named)
-        frame = _table(path, [name for name in (tail, head, link) if name is not None])
+        frame = read_table(path, [name for name in (tail, head, link) if name is not None])
         return Network.from_arcs(frame, tail, head, **named)
     except (TypeError, ValueError) as error:
         raise storage.in_file(path, error) from None
@@ -88,12 +88,12 @@ def read_trips(
         ann,3
         ann,2
     """
-    path = storage.existing_file(path, _TABLES)
+    path = storage.existing_file(path, TABLES)
     if not isinstance(net, Network):
         raise TypeError(f"`net` must be a Network, but is a {type(net).__name__}.")
     usual = ("state", "node", "link")
     try:
-        frame = _table(path, [name for name in (trip, label or "") if name] + ([] if label else list(usual)))
+        frame = read_table(path, [name for name in (trip, label or "") if name] + ([] if label else list(usual)))
         present = list(frame.columns)
         label = label or _one_of(usual, present)
         position, weight = (
@@ -177,33 +177,6 @@ def _one_of(names: tuple[str, ...], present: list[str]) -> str:
             f"{', '.join(map(str, present)) or 'none'}; say `label=`."
         )
     return found[0]
-
-
-def _table(path: Path, labels: list[str]) -> "pd.DataFrame":
-    """A table, with the columns of labels as they are written."""
-    import pandas as pd
-
-    if path.suffix.lower() == ".parquet":
-        file = open_parquet(path)
-        with storage.unreadable(path, "a Parquet file"):
-            return file.read().to_pandas()
-    with storage.unreadable(path, "a CSV file"):
-        heading = pd.read_csv(path, header=None, nrows=1, dtype=str, na_filter=False, encoding="utf-8").iloc[0].tolist()
-        missing = {name: [""] if name in labels else MISSING for name in heading}
-        frame = pd.read_csv(
-            path,
-            index_col=False,
-            dtype=dict.fromkeys(labels, str),
-            keep_default_na=False,
-            na_values=missing,
-            low_memory=False,
-            encoding="utf-8",
-            **exact_floats(),
-        )
-    for name in dict.fromkeys(labels):
-        if name in frame.columns:
-            frame[name] = written_as_integers(frame[name])
-    return frame
 
 
 def _by_geopandas(path: Path) -> list[Any]:

@@ -69,6 +69,11 @@ class GoalFit(AbstractGoalFit):
         return tuple((name, self.l2 if name == "l2" else value) for name, value in self.estimator.settings())
 
     @property
+    def rewards(self) -> tuple[AbstractReward, ...]:
+        """The reward, in the form of fits to several MDPs."""
+        return (self.reward,)
+
+    @property
     def goals(self) -> np.ndarray:
         """The distinct goals of the demonstrations."""
         assert self.demos.goals is not None
@@ -237,7 +242,10 @@ class GoalFit(AbstractGoalFit):
         return goal_page(self)
 
     def plot(self) -> Any:
-        """The estimates with their intervals, and the convergence of the solver, as one matplotlib figure."""
+        """One matplotlib figure: maps of the reward, of expected flows, and of observed minus expected flows.
+
+        Where states have no places (`MDP.labelled`): the estimates with their intervals, and the convergence.
+        """
         from irlax.estimators.goals.goal_page import goal_figure
 
         return goal_figure(self)

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from irlax.estimators.goals.goal_fit import GoalFit
+from irlax.estimators.goals.goal_map import FitMap, fit_map
 from irlax.estimators.tabular.drawings import add_figure, draw_convergence, draw_steps
 from irlax.estimators.tabular.tabular_summary import SHOWN_PARAMETERS
-from irlax.report import plots
+from irlax.report import maps, plots
 from irlax.report.html import Page
 from irlax.rewards.reward import flat
 from irlax.tables import format_value
@@ -44,13 +45,56 @@ def estimates_section(page: Page, fit: GoalFit) -> Page:
     return add_figure(page.heading("Estimates"), figure, "Each parameter with its 95% interval.")
 
 
+def map_section(page: Page, fit: GoalFit) -> Page:
+    """Maps of the reward, of flows, and of their differences, if states have places."""
+    found = fit_map(fit)
+    if found is None:
+        return page
+    figure, (ax,) = maps.panels(found.segments, 1)
+    maps.network_map(
+        figure, ax, found.segments, found.reward, bar=f"reward of {'an' if found.kind == 'arc' else 'a'} {found.kind}"
+    )
+    how = "" if found.kind == "arc" else " Of the ways into a link, the one with the highest reward counts."
+    page = add_figure(page.heading("The reward on the map"), figure, f"The learned reward of each {found.kind}.{how}")
+    figure, axes = maps.panels(found.segments, 2)
+    _draw_flows(figure, axes, found)
+    text = (
+        f"How many episodes use each {found.kind}: expected by the model for the observed starts and goals, and "
+        f"observed minus expected."
+    )
+    if float(fit.mdp.discount) < 1:
+        text += " Uses are discounted."
+    if not fit.demos.terminated.all():
+        text += " Some episodes were not observed up to their goals; the model's are counted to the end."
+    return add_figure(page.heading("Flows on the map"), figure, text)
+
+
+def _draw_flows(figure: Any, axes: Any, found: FitMap) -> None:
+    predicted, difference = found.predicted, found.observed - found.predicted
+    maps.network_map(figure, axes[0], found.segments, predicted, title="expected by the model", bar="episodes")
+    maps.network_map(
+        figure,
+        axes[1],
+        found.segments,
+        difference,
+        title="observed − expected",
+        bar="episodes",
+        scale=maps.segment_scale(found.segments, difference, signed=True),
+    )
+
+
 def convergence_section(page: Page, fit: GoalFit) -> Page:
     """The convergence of the solver."""
     return draw_convergence(page, fit.history)
 
 
 #: The page from top to bottom. A section is a function of the page so far and the fit.
-SECTIONS: tuple[Callable[[Page, GoalFit], Page], ...] = (summary_section, estimates_section, convergence_section)
+SECTIONS: tuple[Callable[[Page, GoalFit], Page], ...] = (
+    summary_section,
+    estimates_section,
+    map_section,
+    convergence_section,
+)
 
 
 def _has_short_table(fit: GoalFit) -> bool:
@@ -63,7 +107,15 @@ def _draw_estimates(ax: Any, fit: GoalFit) -> None:
 
 
 def goal_figure(fit: GoalFit) -> Any:
-    """A figure of the estimates with their intervals, and of the convergence of the solver."""
+    """Maps of reward and flows if states have places; else the estimates with their intervals, and the convergence."""
+    found = fit_map(fit)
+    if found is not None:
+        figure, axes = maps.panels(found.segments, 3)
+        maps.network_map(
+            figure, axes[0], found.segments, found.reward, title=f"reward of each {found.kind}", bar="reward"
+        )
+        _draw_flows(figure, axes[1:], found)
+        return figure
     figure, axes = plots.blank(2, height=max(3.0, 1.2 + 0.27 * min(fit.reward.num_parameters, SHOWN_PARAMETERS)))
     if _has_short_table(fit):
         _draw_estimates(axes[0, 0], fit)
