@@ -61,6 +61,7 @@ LONGEST = (
     "tests/test_documented_commands.py",
     "tests/analysis/test_identifiability.py",
     "tests/rewards/test_base.py",
+    "tests/estimators/goals/test_recursive_logit.py",
     "tests/test_cli_resume.py",
     "tests/test_cli_sampled.py",
     "tests/mdp/test_dynamics.py",

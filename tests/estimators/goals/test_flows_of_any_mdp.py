@@ -64,6 +64,12 @@ def test_flows_where_moves_are_random(discount):
     assert np.allclose(flows.standard_error, errors, rtol=1e-5, atol=1e-8)
     arriving = discount * np.einsum("sa,sat->t", flow(found.estimates), transitions)
     assert np.allclose(flows.by_state().estimate, np.bincount(asked[0], minlength=STATES) + arriving, atol=1e-9)
+    observed = np.zeros((STATES, ACTIONS))
+    np.add.at(observed, (demos.states, demos.actions), discount**demos.times)
+    rest = found.flows_of(demos).observed_minus_predicted
+    expected = dense_flow(transitions, features, discount, (starts[:20], goals[:20]), found.estimates)
+    assert np.allclose(found.flows(starts[:20], goals[:20]).estimate, expected, atol=1e-8)
+    assert np.allclose(rest.estimate + found.flows(starts, goals).estimate, observed, atol=1e-8)
     with pytest.raises(ValueError, match="moves are random"):
         found.routes(0, 3)
 

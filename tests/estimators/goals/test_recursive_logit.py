@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import irlax as ix
+from irlax.demos.demonstrations import from_rows
 from irlax.estimators.goals.goal_fit import simulated_demos
 from irlax.planning.goals import goal_plan
 from tests.estimators.goals import oracles
@@ -235,3 +236,35 @@ def test_mistakes_are_named(call, message):
 
 def _fitted(net, **options):
     return ix.RecursiveLogit().fit(net.mdp, net.linear(NAMES), trips(0), **options)
+
+
+def simulated_pairs(net, pairs, beta, num, seed):
+    """Trips of each pair by plain loops, from the rewards of that pair, which no other has."""
+    rng, taken, lengths = np.random.default_rng(seed), [], []
+    for p, (start, goal) in enumerate(zip(pairs.starts, pairs.goals, strict=True)):
+        rewards = rewards_of(net, beta) + beta[2] * pairs.features[p, net.tail, net.action, 0]
+        policy = oracles.chances(net, rewards, goal)
+        for _ in range(num):
+            state, length = int(start), 0
+            while state != goal:
+                arcs = np.flatnonzero(net.tail == state)
+                taken.append(rng.choice(arcs, p=policy[arcs] / policy[arcs].sum()))
+                state, length = int(net.head[taken[-1]]), length + 1
+            lengths.append(length)
+    rows = np.array(taken)
+    ends = {"next_states": net.head[rows], "goals": np.repeat(pairs.goals, num), "terminated": True}
+    return from_rows(net.tail[rows], net.action[rows], np.array(lengths), **ends)
+
+
+def test_the_weight_of_the_link_size_is_recovered():
+    net, truth = network(1), np.array([-1.2, -0.7, -0.8])
+    starts, goals = np.repeat(np.arange(8), 3), (np.repeat(np.arange(8), 3) + np.tile([2, 4, 5], 8)) % 8
+    sizes = ix.link_size(net, net.linear(NAMES, truth[:2]), starts, goals)
+    distance = 0.0
+    for seed in range(3):
+        demos = simulated_pairs(net, sizes, truth, 80, seed)
+        found = ix.RecursiveLogit().fit(net.mdp, net.linear(NAMES), demos, pair_features=sizes)
+        error = found.estimates - truth
+        distance += error @ np.linalg.solve(found.covariance("sandwich", cluster="episode"), error)
+        assert found.parameter_names[2] == "link size" and found.standard_errors()[2] < 0.15
+    assert distance < 27.9  # the 99.9% quantile of χ² with nine degrees of freedom

@@ -72,7 +72,8 @@ class AbstractGoalFit(Fit):
                 f"(`terminated` is false). Leave such trips out."
             )
         option = model.options.of_cells(self.mdp, demos.tabular_states, np.asarray(demos.actions))
-        weights = np.repeat(demos.weights, demos.lengths)
+        # Expected uses are discounted, so observed ones must be.
+        weights = np.repeat(demos.weights, demos.lengths) * model.options.discount**demos.times
         observed = np.bincount(option, weights=weights, minlength=len(model.options.state))
         return expected_flows(model, demand, uncertainty_of(self, kind, cluster), level, observed)
 
