@@ -103,7 +103,7 @@ def _has_short_table(fit: GoalFit) -> bool:
 
 def _draw_estimates(ax: Any, fit: GoalFit) -> None:
     low, high = plots.clip_for_plot(fit.confidence_intervals()).T
-    plots.intervals(ax, fit.reward.parameter_names(), flat(fit.reward.parameters), low, high, xlabel="parameter")
+    plots.intervals(ax, fit.parameter_names, fit.estimates, low, high, xlabel="parameter")
 
 
 def goal_figure(fit: GoalFit) -> Any:
