@@ -25,4 +25,4 @@ def test_a_kept_run_is_read_as_it_was_saved(path):
 
 def test_a_run_of_each_kind_of_fit_is_kept():
     kinds = {json.loads(path.read_text())["class"] for path in RUNS}
-    assert {"TabularFit", "MixtureFit", "SampledFit", "ImitationFit"} <= kinds
+    assert {"TabularFit", "MixtureFit", "GoalFit", "SampledFit", "ImitationFit"} <= kinds

@@ -52,6 +52,20 @@ def tabular_fits():
     }
 
 
+def goal_fits():
+    """Fits to trips that end at goals of their own: of MCEIRL, and with scales that differ by state."""
+    arcs = {"from": [0, 0, 1, 1, 2, 2, 3], "to": [1, 2, 3, 0, 3, 0, 2], "minutes": [1.0, 2.0, 1.0, 1.5, 1.0, 2.0, 1.0]}
+    net = ix.routes.Network.from_arcs(arcs, nodes={0: (0, 0), 1: (1, 0), 2: (0, 1), 3: (1, 1)})
+    trips = net.trips([[0, 1, 3], [0, 2, 3], [1, 0, 2], [1, 3, 2], [0, 1, 3], [0, 1, 3, 2]])
+    reward, busy = net.linear(["minutes"]), np.array([[0.0], [1.0], [1.0], [0.0]])
+    return {
+        "goals": ix.MCEIRL(objective="likelihood", l2=0.01).fit(net.mdp, reward, trips),
+        "recursive_logit": ix.RecursiveLogit(l2=0.1).fit(
+            net.mdp, reward, trips, scale_features=busy, scale_names=["busy"]
+        ),
+    }
+
+
 def sampled_fits():
     """A fit with a reward and a potential, and one without a reward."""
     env = ix.envs.make("point-maze", horizon=5)
@@ -66,8 +80,11 @@ def sampled_fits():
 
 def expected(fit):
     """What must still be true of a run when it is loaded."""
-    tabular = hasattr(fit, "rewards")
-    leaves = jax.tree.leaves([reward.parameters for reward in fit.rewards] if tabular else fit.policy)
+    if hasattr(fit, "estimates"):
+        learned = fit.estimates
+    else:
+        learned = [reward.parameters for reward in fit.rewards] if hasattr(fit, "rewards") else fit.policy
+    leaves = jax.tree.leaves(learned)
     return {
         "class": type(fit).__name__,
         "estimator": to_parts(fit.estimator).record,
@@ -81,7 +98,7 @@ def main(folder: Path) -> None:
     """Save all fits, with what is expected of each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, fit in (tabular_fits() | sampled_fits()).items():
+        for name, fit in (tabular_fits() | goal_fits() | sampled_fits()).items():
             fit.save(folder / name)
             (folder / f"{name}.json").write_text(json.dumps(expected(fit), indent=1, ensure_ascii=False) + "\n")
 

@@ -216,6 +216,12 @@ def test_what_nobody_ever_does_has_no_finite_weight(problem):
     assert penalised.converged
 
 
+def test_a_fit_that_stops_early_is_uncertain_and_not_unbounded(problem):
+    with pytest.warns(ix.UnfinishedWarning, match="whether a finite optimum exists is not known"):
+        found = ix.MCEIRL(objective="likelihood", tol=100.0, progress=False).fit(*problem)
+    assert found.status is ix.Status.UNCERTAIN
+
+
 def test_a_repeated_feature_is_not_identified_and_the_summary_names_it(problem):
     mdp, reward, demos = problem
     twice = ix.LinearReward(np.concatenate([reward.features, reward.features[..., :1]], axis=-1), names=["a", "b", "c"])

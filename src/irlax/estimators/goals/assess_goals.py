@@ -5,12 +5,14 @@ import numpy as np
 from irlax.estimators.goals.goal_problem import GoalProblem
 from irlax.estimators.tabular.components import Certificate
 from irlax.estimators.tabular.existence import MAX_POLICY_CHANGE
-from irlax.estimators.tabular.problem import largest
+from irlax.estimators.tabular.problem import Evaluation, largest
 from irlax.estimators.tabular.solvers import DENSE_HESSIAN, Solution
 from irlax.estimators.tabular.solvers.trust_region import exact_step, steihaug_step
 from irlax.status import Status
 from irlax.typing import Float
 
+#: Distances along a direction at which the loss is evaluated, in units of the features.
+DISTANCES = (10.0, 100.0, 1e4)
 #: Curvature below this share of the largest is a rounding error.
 NOISE = 1e-10
 
@@ -20,7 +22,7 @@ def assess(problem: GoalProblem, found: Solution, *, l2: float, convex: bool) ->
 
     Without a penalty the optimum may be at infinity, as where a feature is avoided by all: there curvature and gradient
     vanish together. So one more Newton step must change no policy, and directions without curvature must have no
-    effect on any.
+    effect on any. If one has, the loss far along it decides.
     """
     at, status = found.at, found.status
     size, raw = float(largest(at.gradient, np.asarray(problem.scale))), problem.raw_gradient(at.gradient)
@@ -38,9 +40,20 @@ def assess(problem: GoalProblem, found: Solution, *, l2: float, convex: bool) ->
     step = -axes[:, ~flat] @ ((axes[:, ~flat].T @ at.gradient) / curvature[~flat])
     moves = [*axes[:, flat].T, step]
     limits = [1e-6] * int(flat.sum()) + [MAX_POLICY_CHANGE]
-    if any(policy_change(problem, at.x, move) > limit for move, limit in zip(moves, limits, strict=True)):
+    effective = [move for move, limit in zip(moves, limits, strict=True) if policy_change(problem, at.x, move) > limit]
+    if any(_falls_along(problem, at, move) for move in effective):
         return Status.UNBOUNDED, certificate
-    return status, certificate
+    return (Status.UNCERTAIN if effective and status.success else status), certificate
+
+
+def _falls_along(problem: GoalProblem, at: Evaluation, move: Float[np.ndarray, " K"]) -> bool:
+    """Whether the loss far along a direction, either way, is no higher than at the solution."""
+    length = np.abs(move).max()
+    for distance in DISTANCES:
+        far = [problem.evaluate(at.x + sign * distance / length * move).loss for sign in (1.0, -1.0)]
+        if min(far) <= at.loss + 1e-13 * max(1.0, abs(at.loss)):
+            return True
+    return False
 
 
 def policy_change(problem: GoalProblem, x: Float[np.ndarray, " K"], move: Float[np.ndarray, " K"]) -> float:

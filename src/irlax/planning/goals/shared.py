@@ -85,9 +85,12 @@ class SharedFactors(NamedTuple):
         potential: Float[np.ndarray, " S"],
         only: int | None,
     ) -> "SharedFactors":
-        """The factors about a centre; a RuntimeError if the system is singular."""
+        """The factors about a centre; a RuntimeError if the system is singular, or rewards are too large."""
         options = pattern.options
-        arcs = np.exp(reward + potential[pattern.head] - potential[options.state])
+        with np.errstate(over="ignore"):
+            arcs = np.exp(reward + potential[pattern.head] - potential[options.state])
+        if not np.isfinite(arcs).all():
+            raise RuntimeError("Rewards this large have no exponential in float64.")
         if only is not None:
             arcs = np.where(options.state == only, 0.0, arcs)
         by_entry = np.bincount(pattern.entry, weights=arcs, minlength=len(pattern.indices))
