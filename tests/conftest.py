@@ -29,7 +29,8 @@ os.environ.setdefault(
     "--xla_cpu_parallel_codegen_split_count=1",
 )
 # JAX makes an MLIR context for every program, which is 4 ms of the 15 that a small one takes; one serves for all.
-mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+if hasattr(mlir, "make_ir_context"):  # private to JAX
+    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 # What takes long to compile is kept for the other worker, for processes that tests start and for the next run. One
 # program in ten takes these milliseconds, and they are three quarters of all compilation; to keep the others would cost
 # as much as it saves. `make clean` deletes it.
