@@ -82,9 +82,14 @@ def orthogonal(shape: tuple[int, int], *, key: PRNGKeyArray) -> Float[Array, "ou
     gaussian = jr.normal(key, shape, jnp.float32)
     tall = gaussian if shape[0] >= shape[1] else gaussian.T
     start = tall / jnp.linalg.norm(tall)
-    # The smallest singular value grows by half each time until it is near 1: enough for one of 10⁻⁶.
-    closer = jax.lax.fori_loop(0, 40, lambda _, x: 1.5 * x - 0.5 * x @ (x.T @ x), start)
+    closer = _polar_factor(start)
     return closer if shape[0] >= shape[1] else closer.T
+
+
+@jax.jit
+def _polar_factor(start: Float[Array, "long short"]) -> Float[Array, "long short"]:
+    # The smallest singular value grows by half each time until it is near 1: enough for one of 10⁻⁶.
+    return jax.lax.fori_loop(0, 40, lambda _, x: 1.5 * x - 0.5 * x @ (x.T @ x), start)
 
 
 @stored("normaliser", on_device=True)

@@ -137,6 +137,23 @@ def test_the_host_collects_as_many_episodes_of_each_copy_as_are_wanted():
     assert episodes.rows.reward.tolist() == episodes.rows.next_observation[:, 0].tolist() == expected
 
 
+class Counting:
+    """A policy that no leaf of is an array; its code runs whenever it is compiled, and not in a step."""
+
+    def __init__(self):
+        self.compiled = 0
+
+    def sample_and_log_prob(self, observation, *, key):
+        self.compiled += 1
+        return jr.randint(key, (), 0, 2), jnp.zeros(())
+
+
+def test_a_policy_of_any_kind_is_compiled_once_for_all_steps_on_the_host():
+    policy = Counting()
+    HostRunner(CountDown(2), seed=0).collect_episodes(policy, np.array([3, 3]), key=jr.key(0))
+    assert policy.compiled == 1
+
+
 def test_steps_on_the_host_go_on_where_the_last_ones_stopped():
     runner = HostRunner(CountDown(2), seed=0)
     parts = [runner.collect_steps(POLICY_OF_ONE, 4, 0.0, key=jr.key(k)) for k in range(2)]

@@ -61,9 +61,8 @@ def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n
     # An episode has at most one choice at each time, so rows fit a grid [T, N]; empty places point at row 0.
     grid = np.zeros((horizon, demos.num_episodes), np.int64)
     grid[demos.times, demos.episode] = rows
-    states, actions = (jnp.asarray(array[grid], jnp.int32) for array in cells)
-    times, episode = (jnp.asarray(array, jnp.int32) for array in (demos.times, demos.episode))
-    return _by_row(plan, states, actions, times, episode)
+    states, actions = (array[grid] for array in cells)
+    return _by_row(plan, states, actions, demos.times, demos.episode)
 
 
 @jax.jit
@@ -82,6 +81,7 @@ def _by_time(plan: Plan, states: Int[Array, "T N"], actions: Int[Array, "T N"]) 
     return jax.lax.map(lambda at: _choose(plan, *at), (plan.next_value(), states, actions))
 
 
+@jax.jit
 def _choose(
     plan: Plan, next_value: Float[Array, " S"], states: Int[Any, "*n"], actions: Int[Any, "*n"]
 ) -> Float[Array, "*n"]:

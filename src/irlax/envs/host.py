@@ -108,8 +108,9 @@ class HostRunner:
     def _advance(self, policy: SamplingPolicy | None, explore: float, time: int, *, key: PRNGKeyArray) -> Transition:
         """One step of all environments, as transitions [N] in numpy."""
         observation, start = self._copies.observation, (self._env.actions, explore, self._env.horizon)
-        # One call into JAX for each step: with small environments these calls take most of the time.
-        chosen, exploration = _choosing(policy)(policy, start, self._copies, time, key=key)
+        # One call into JAX for each step: with small environments these calls take most of the time. The time is an
+        # array, since `filter_jit` would compile anew for every number.
+        chosen, exploration = _choosing(policy)(policy, start, self._copies, np.asarray(time), key=key)
         choice = jax.tree.map(np.asarray, chosen)
         after = self._env.step(choice.action)
         reward = np.asarray(after.reward)

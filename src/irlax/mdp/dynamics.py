@@ -198,5 +198,6 @@ class AbstractDynamics(StaysOnDevice):
 
 def _of_each(table: Shaped[Array, "B G R"], action: Int[Array, " n"], state: Int[Array, " n"]) -> Shaped[Array, "B n"]:
     """The entries of states and actions; an axis of length 1 holds for all of them."""
-    _, groups, rows = table.shape
-    return table[:, action if groups > 1 else jnp.zeros_like(action), state if rows > 1 else jnp.zeros_like(state)]
+    outcomes, groups, rows = table.shape
+    entries = table[:, action if groups > 1 else 0, state if rows > 1 else 0]
+    return jnp.broadcast_to(entries.reshape(outcomes, -1), (outcomes, len(state)))

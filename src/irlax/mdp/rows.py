@@ -157,8 +157,9 @@ class SeveralRows(AbstractRows):
         return self.most_actions
 
     def repeat(self, values: Shaped[Array, "S *rest"]) -> Shaped[Array, "R *rest"]:
-        values = jnp.asarray(values)
-        return jnp.concatenate([values, values[self.wide][self.owners]])
+        module = np if isinstance(values, np.ndarray) else jnp
+        owners = module.asarray(self.wide)[module.asarray(self.owners)]
+        return module.concatenate([values, values[owners]])
 
     def sum(self, rows: Shaped[Array, "R *rest"]) -> Shaped[Array, "S *rest"]:
         first, further = self._parts(rows)
@@ -186,7 +187,7 @@ class SeveralRows(AbstractRows):
         self, rows: Int[np.ndarray, " n"], columns: Int[np.ndarray, " n"]
     ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
         num_states = len(self.counts)
-        states = np.asarray(self.repeat(np.arange(num_states)))[rows]
+        states = self.repeat(np.arange(num_states))[rows]
         block = np.where(rows < num_states, 0, rows - np.asarray(self.further)[states] + 1)
         return states, block * self.width + columns
 

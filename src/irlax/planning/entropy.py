@@ -46,7 +46,11 @@ def transition_entropy(mdp: MDP, policy: Any) -> Float[Array, ""]:
 
 
 def _transition(mdp: MDP, policy: Any) -> Float[Array, ""]:
-    joint = occupancy_of(mdp, policy)
+    return _transition_of(mdp, occupancy_of(mdp, policy))
+
+
+@jax.jit
+def _transition_of(mdp: MDP, joint: Float[Array, "*T A R"]) -> Float[Array, ""]:
     before = joint if mdp.horizon is None else joint[:-1].sum(axis=0)
     start = entr(jnp.asarray(mdp.initial)).sum()
     return start + mdp.discount * (before * mdp.dynamics.entropy()).sum()

@@ -66,21 +66,13 @@ class LinearReward(AbstractReward):
 
     def fold(self, mdp: MDP) -> "FoldedLinear":
         with scope(self, mdp):
-            columns = jnp.moveaxis(jnp.asarray(self.features), -1, 0)
-            if columns.ndim == 2:
-                columns = jax.vmap(mdp.rows.repeat)(columns)[:, None, :]
-            elif columns.ndim == 3:
-                columns = columns.swapaxes(1, 2)
-            else:
-                columns = jax.lax.map(lambda column: mdp.dynamics.mean(mdp.align(column)), columns)
-            return FoldedLinear(columns, mdp.table_shape[1])
+            return FoldedLinear(_folded(self.features, mdp), mdp.table_shape[1])
 
     def unfold(self, mdp: MDP) -> "UnfoldedLinear | PlainUnfolded":
         if self.features.ndim < 4:
             return PlainUnfolded(self.fold(mdp))
         with scope(self, mdp):
-            columns = jnp.moveaxis(jnp.asarray(self.features), -1, 0)
-            return UnfoldedLinear(jax.lax.map(mdp.align, columns), mdp.num_actions, mdp.num_states)
+            return UnfoldedLinear(_aligned(self.features, mdp), mdp.num_actions, mdp.num_states)
 
     @property
     def is_linear(self) -> bool:
@@ -94,6 +86,22 @@ class LinearReward(AbstractReward):
             return np.ones(len(self.names))
         largest = np.abs(self.features).reshape(-1, len(self.names)).max(axis=0)
         return np.where(largest > 0, largest, 1.0)
+
+
+@jax.jit
+def _folded(features: Float[Array, "S *rest K"], mdp: MDP) -> Float[Array, "K A1 R"]:
+    """A table of expectations for each feature."""
+    columns = jnp.moveaxis(features, -1, 0)
+    if columns.ndim == 2:
+        return jax.vmap(mdp.rows.repeat)(columns)[:, None, :]
+    if columns.ndim == 3:
+        return columns.swapaxes(1, 2)
+    return jax.lax.map(lambda column: mdp.dynamics.mean(mdp.align(column)), columns)
+
+
+@jax.jit
+def _aligned(features: Float[Array, "S A S K"], mdp: MDP) -> Float[Array, "K ..."]:
+    return jax.lax.map(mdp.align, jnp.moveaxis(features, -1, 0))
 
 
 class FoldedLinear(AbstractFolded):

@@ -21,7 +21,7 @@ from irlax.rl.learner import AbstractLearner
 from irlax.rl.policies import AbstractPolicy
 from irlax.status import Status
 from irlax.tables import Summary, Table, pairs
-from irlax.typing import Float, PRNGKeyArray
+from irlax.typing import Array, Float, PRNGKeyArray
 
 #: Episodes in which the final policy is evaluated.
 EPISODES = 64
@@ -224,7 +224,7 @@ def finished(
         "status": status,
         "history": history,
         "log_likelihood": log_likelihood_of(policy, demos),
-        "feature_gap": _mean_observation(policy, expert) - _mean_observation(policy, own),
+        "feature_gap": _feature_gap(policy, expert, own),
         "returns": acted.returns,
         "demos": demos,
         "environment": type(env).__name__,
@@ -237,15 +237,25 @@ def log_likelihood_of(policy: AbstractPolicy, demos: Demonstrations) -> float:
     """Σ w log π(a|s) over all steps of demonstrations."""
     with jax.enable_x64(False):
         steps = steps_of_demos(demos, policy.actions, 1.0)
-        log_policy = np.asarray(jax.vmap(policy.log_prob)(steps.observation, steps.action), np.float64)
+        log_policy = np.asarray(_log_policy(policy, steps), np.float64)
     return float((log_policy * demos.weights[demos.episode]).sum())
 
 
-def _mean_observation(policy: AbstractPolicy, steps: Steps) -> Float[np.ndarray, " obs"]:
+@eqx.filter_jit
+def _log_policy(policy: AbstractPolicy, steps: Steps) -> Float[Array, " n"]:
+    return jax.vmap(policy.log_prob)(steps.observation, steps.action)
+
+
+def _feature_gap(policy: AbstractPolicy, expert: Steps, own: Steps) -> Float[np.ndarray, " obs"]:
+    demonstrated, learned = (np.asarray(_mean_observation(policy, steps), np.float64) for steps in (expert, own))
+    return demonstrated - learned
+
+
+@eqx.filter_jit
+def _mean_observation(policy: AbstractPolicy, steps: Steps) -> Float[Array, " obs"]:
     """The discounted mean of observations as the policy normalises them."""
     weight = steps.discounted.weight
-    mean = weight @ jax.vmap(policy.normaliser)(steps.observation) / weight.sum()
-    return np.asarray(mean, np.float64)
+    return weight @ jax.vmap(policy.normaliser)(steps.observation) / weight.sum()
 
 
 def settings_of(estimator: Any) -> tuple[tuple[str, Any], ...]:
