@@ -3,6 +3,7 @@
 Shape annotations are enforced in every test: the hook must be in place before irlax is first imported.
 """
 
+import functools
 import gc
 import os
 import signal
@@ -11,11 +12,13 @@ from pathlib import Path
 import jax
 import jaxtyping
 import pytest
+from jax._src.interpreters import mlir
+
+from tests import annotations
 
 ROOT = Path(__file__).parents[1]
 
-# PEP 484 lets an int pass for a float, as every type checker does.
-jaxtyping.install_import_hook("irlax", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+annotations.check("irlax")
 
 # Most of the suite's time is compilation, of programs that run for milliseconds: it need not be thorough. XLA's older
 # emitters take a third of the time of the newer ones. In the environment, so that processes started by tests inherit
@@ -25,6 +28,8 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false "
     "--xla_cpu_parallel_codegen_split_count=1",
 )
+# JAX makes an MLIR context for every program, which is 4 ms of the 15 that a small one takes; one serves for all.
+mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 # What takes long to compile is kept for the other worker, for processes that tests start and for the next run. One
 # program in ten takes these milliseconds, and they are three quarters of all compilation; to keep the others would cost
 # as much as it saves. `make clean` deletes it.
@@ -43,6 +48,7 @@ gc.set_threshold(50_000, 10, 10)
 #: The files that take longest, as measured (`--durations=0`), longest first: they are started first, so that no worker
 #: is left alone with a long one at the end. The order changes nothing else.
 LONGEST = (
+    "tests/metamorphic",
     "tests/test_docs.py",
     "tests/test_cli.py",
     "tests/estimators/sampled/test_sampled.py",
@@ -50,19 +56,15 @@ LONGEST = (
     "tests/mdp/test_rows.py",
     "tests/estimators/test_mce.py",
     "tests/estimators/test_inference.py",
-    "tests/metamorphic/test_weights.py",
     "tests/estimators/test_mixture.py",
     "tests/test_examples.py",
-    "tests/metamorphic/test_symmetries.py",
     "tests/estimators/test_existence.py",
     "tests/analysis/test_identifiability.py",
     "tests/report/test_report.py",
     "tests/estimators/test_store.py",
     "tests/test_cli_resume.py",
-    "tests/metamorphic/test_verdicts.py",
     "tests/test_documented_commands.py",
     "tests/estimators/test_bayesian.py",
-    "tests/metamorphic/test_unidentified.py",
     "tests/planning/test_transforms.py",
     "tests/estimators/test_mixture_assessment.py",
     "tests/estimators/sampled/test_steps.py",
@@ -72,24 +74,40 @@ LONGEST = (
 )
 
 
+#: Folders whose files fit the same problems, and share their fits.
+TOGETHER = ("tests/metamorphic/",)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """One file, one worker: tests of a file share what XLA compiled, which is most of their time."""
+    """One file, one worker: tests of a file share what XLA compiled, which is most of their time.
+
+    So do the files of `TOGETHER`.
+    """
     from xdist.scheduler import LoadFileScheduling
 
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
     config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
-    return LoadFileScheduling(config, log)
+    return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(items):
     """The longest files first; within a file, and among the others, as they were collected."""
     place = {ROOT / name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
+
+    def started(item):
+        return min(place.get(path, len(LONGEST)) for path in (item.path, item.path.parent))
+
+    items.sort(key=started)
 
 
 #: Every compiled program holds memory mappings. Linux allows a process 65,530 of them; beyond that XLA crashes. A file
-#: adds up to 10,000.
-MANY_MAPPINGS = 45_000
+#: adds up to 8,000. To forget takes ten seconds, and more to compile again.
+MANY_MAPPINGS = 57_000
 
 
 @pytest.fixture(scope="module", autouse=True)
