@@ -67,4 +67,5 @@ def with_known_names(function):
 def check(package):
     """From its first import on. PEP 484 lets an int pass for a float, as every type checker does."""
     jaxtyping.jaxtyped = jaxtyped
-    jaxtyping.install_import_hook(package, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+    settings = "is_pep484_tower=True, violation_type=TypeError"
+    jaxtyping.install_import_hook(package, f"beartype.beartype(conf=beartype.BeartypeConf({settings}))")

@@ -43,7 +43,7 @@ for name, value in CACHE.items():
     jax.config.update(name, value)
 
 # Looking for garbage after every few hundred objects, as Python does, would be a tenth of the suite's time.
-gc.set_threshold(50_000, 10, 10)
+gc.set_threshold(100_000, 20, 20)
 
 #: The files that take longest, as measured (`--durations=0`), longest first: they are started first, so that no worker
 #: is left alone with a long one at the end. The order changes nothing else.
@@ -103,6 +103,12 @@ def pytest_collection_modifyitems(items):
         return min(place.get(path, len(LONGEST)) for path in (item.path, item.path.parent))
 
     items.sort(key=started)
+
+
+def pytest_collection_finish():
+    """What was imported stays, and need not be looked through for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 #: Every compiled program holds memory mappings. Linux allows a process 65,530 of them; beyond that XLA crashes. A file

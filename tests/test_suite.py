@@ -1,6 +1,42 @@
-"""The suite itself: what `make quick` runs is a sample of everything, and the order of files names files that exist."""
+"""The suite itself: annotations are checked, `make quick` runs a sample of everything, and files named exist."""
 
+import beartype
+import numpy as np
+import pytest
+
+from irlax.mdp.rows import ONE_ROW
+from irlax.rewards.linear import FoldedLinear
+from irlax.typing import Array, Float
+from tests import annotations
 from tests.conftest import LONGEST, ROOT
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: ONE_ROW.num_rows("three"),
+        # Axes of one name, N, that differ in length.
+        lambda: ONE_ROW.sample_actions(np.ones((3, 2)), np.zeros(4, np.int32), np.zeros(5)),
+        lambda: FoldedLinear(np.zeros((1, 2)), 1),
+    ],
+    ids=["type", "axis", "field"],
+)
+def test_what_contradicts_an_annotation_of_irlax_is_refused(wrong):
+    with pytest.raises(TypeError, match="violates type hint"):
+        wrong()
+
+
+def test_results_and_inner_functions_are_checked():
+    @annotations.jaxtyped(typechecker=beartype.beartype)
+    def longer(values: Float[Array, " n"]) -> Float[Array, " n"]:
+        return np.append(values, 0.0)
+
+    with pytest.raises(beartype.roar.BeartypeCallHintReturnViolation):
+        longer(np.zeros(3))
+
+
+def test_what_a_user_may_pass_is_not_refused_by_the_hook(as_a_user):
+    assert ONE_ROW.num_rows("three") == "three"
 
 
 def test_make_quick_runs_something_of_every_folder():

@@ -21,11 +21,19 @@ def walks(num=30):
     return ix.rollout(GRID.mdp, ix.soft_plan(GRID.mdp, GRID.reward), num=num, key=jax.random.key(0))
 
 
-@pytest.mark.parametrize("objective", ["feature-matching", "discounted-likelihood", "likelihood"])
-@pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
+# Every solver with every objective is tried in tests/metamorphic/test_verdicts.py; here each, with a table of rewards.
+@pytest.mark.parametrize(
+    ("solver", "objective"),
+    [
+        ("newton", "feature-matching"),
+        ("lbfgs", "discounted-likelihood"),
+        ("dual-ascent", "likelihood"),
+        ("adam", "likelihood"),
+    ],
+)
 def test_a_reachable_action_that_is_never_taken_has_no_finite_reward(solver, objective):
     with pytest.warns(ix.UnfinishedWarning, match="no finite optimum"):
-        fit = ix.MCEIRL(solver=solver, objective=objective).fit(GRID.mdp, ix.TabularReward("sa"), walks())
+        fit = ix.MCEIRL(solver=SOLVERS[solver], objective=objective).fit(GRID.mdp, ix.TabularReward("sa"), walks())
     assert fit.status is ix.Status.UNBOUNDED and not fit.converged
 
 

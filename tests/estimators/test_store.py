@@ -49,11 +49,12 @@ def test_round_trip_is_exact_for_every_reward(tmp_path, kind, model):
     assert np.array_equal(loaded.policy, fit.policy)
 
 
-@pytest.mark.parametrize("demonstrator", ["demos", "occupancy"])
+# Every kind of problem, with either demonstrator in turn: any three of the four settings in all their combinations.
 @pytest.mark.parametrize("horizon", [T, None])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_round_trip_is_exact_for_every_problem(tmp_path, demonstrator, horizon, masked, sparse):
+def test_round_trip_is_exact_for_every_problem(tmp_path, horizon, masked, sparse):
+    demonstrator = ("demos", "occupancy")[((horizon is None) + masked + sparse) % 2]
     mdp = random_mdp(horizon=horizon, masked=masked, sparse=sparse)
     fit = made(TabularReward("sa"), mdp=mdp, demonstrator=demonstrator)
     assert same(load(save(fit, tmp_path / "run")), fit)
