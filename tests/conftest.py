@@ -45,58 +45,63 @@ for name, value in CACHE.items():
 # Looking for garbage after every few hundred objects, as Python does, would be a tenth of the suite's time.
 gc.set_threshold(100_000, 20, 20)
 
-#: The files that take longest, as measured (`--durations=0`), longest first: they are started first, so that no worker
-#: is left alone with a long one at the end. The order changes nothing else.
+#: The files and folders that take longest, as measured (`--durations=0`), longest first: they are started first, so
+#: that no worker is left alone with a long one at the end. The order changes nothing else.
 LONGEST = (
+    "tests/estimators",
     "tests/metamorphic",
     "tests/test_docs.py",
+    "tests/estimators/sampled",
+    "tests/planning",
     "tests/test_cli.py",
-    "tests/estimators/sampled/test_sampled.py",
+    "tests/report/test_report.py",
     "tests/rl/test_learners.py",
     "tests/mdp/test_rows.py",
-    "tests/estimators/test_mce.py",
-    "tests/estimators/test_inference.py",
-    "tests/estimators/test_mixture.py",
     "tests/test_examples.py",
-    "tests/estimators/test_existence.py",
-    "tests/analysis/test_identifiability.py",
-    "tests/report/test_report.py",
-    "tests/estimators/test_store.py",
-    "tests/test_cli_resume.py",
     "tests/test_documented_commands.py",
-    "tests/estimators/test_bayesian.py",
-    "tests/planning/test_transforms.py",
-    "tests/estimators/test_mixture_assessment.py",
-    "tests/estimators/sampled/test_steps.py",
-    "tests/estimators/test_counterfactual.py",
+    "tests/analysis/test_identifiability.py",
+    "tests/rewards/test_base.py",
+    "tests/test_cli_resume.py",
+    "tests/test_cli_sampled.py",
+    "tests/mdp/test_dynamics.py",
+    "tests/demos/test_likelihood.py",
+    "tests/report/test_sampled_report.py",
+    "tests/mdp/test_moves.py",
+    "tests/rl/test_squashing.py",
+    "tests/rl/test_training.py",
+    "tests/test_precision.py",
     "tests/test_site.py",
+    "tests/reproduce/test_reproduce.py",
+    "tests/test_primer.py",
+    "tests/report/test_diagnosis.py",
     "tests/test_sharding.py",
 )
 
 
-#: Folders whose files fit the same problems, and share their fits.
-TOGETHER = ("tests/metamorphic/",)
+#: Folders whose files have problems of the same sizes, so that one worker runs all of them.
+TOGETHER = ("tests/estimators", "tests/estimators/sampled", "tests/metamorphic", "tests/planning")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """One file, one worker: tests of a file share what XLA compiled, which is most of their time.
 
-    So do the files of `TOGETHER`.
+    So do those of the folders `TOGETHER`.
     """
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
-            return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+            folder = file.rpartition("/")[0]
+            return folder if folder in TOGETHER else file
 
     config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
     return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(items):
-    """The longest files first; within a file, and among the others, as they were collected."""
+    """The longest first; within a file, and among the others, as they were collected."""
     place = {ROOT / name: number for number, name in enumerate(LONGEST)}
 
     def started(item):
