@@ -225,6 +225,17 @@ def test_fits_agree(kind, objective):
     assert found[0].line() == found[1].line()
 
 
+def test_values_of_the_host_are_repeated_inside_a_jit_too():
+    """By hand: the first row of each state, and then the further rows of those that have some."""
+    pair = Pair(**KINDS["finite"])
+    rows, values = pair.ragged.rows, np.arange(S) + 0.5
+    extra = -(-pair.counts // rows.width) - 1
+    expected = np.append(values, np.repeat(values, extra))
+    assert rows.num_rows(S) == len(expected) > S
+    for repeated in (rows.repeat(values), jax.jit(lambda rows: rows.repeat(values))(rows)):
+        np.testing.assert_array_equal(repeated, np.asarray(expected, repeated.dtype))
+
+
 def test_rewards_of_states_and_potentials():
     pair = Pair(**KINDS["finite"])
     rng = np.random.default_rng(5)

@@ -16,7 +16,7 @@ import numpy as np
 
 from irlax.mdp.links import row_width
 from irlax.mdp.sampling import inverse_cdf
-from irlax.precision import StaysOnDevice
+from irlax.precision import StaysOnDevice, is_traced
 from irlax.typing import Array, Float, Int, Shaped
 
 
@@ -157,7 +157,8 @@ class SeveralRows(AbstractRows):
         return self.most_actions
 
     def repeat(self, values: Shaped[Array, "S *rest"]) -> Shaped[Array, "R *rest"]:
-        module = np if isinstance(values, np.ndarray) else jnp
+        module = np if isinstance(values, np.ndarray) and not is_traced(self) else jnp
+        values = module.asarray(values)
         owners = module.asarray(self.wide)[module.asarray(self.owners)]
         return module.concatenate([values, values[owners]])
 
