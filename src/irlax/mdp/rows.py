@@ -188,7 +188,7 @@ class SeveralRows(AbstractRows):
         self, rows: Int[np.ndarray, " n"], columns: Int[np.ndarray, " n"]
     ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
         num_states = len(self.counts)
-        states = self.repeat(np.arange(num_states))[rows]
+        states = np.asarray(self.repeat(np.arange(num_states)))[rows]
         block = np.where(rows < num_states, 0, rows - np.asarray(self.further)[states] + 1)
         return states, block * self.width + columns
 
