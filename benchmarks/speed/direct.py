@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from benchmarks import record
 
-CHICAGO = Path("/work/shared/data/networks/ChicagoSketch_net.tntp")
+CHICAGO = record.ROOT.parent / "shared" / "data" / "networks" / "ChicagoSketch_net.tntp"
 SOLVERS = ("direct", "krylov")
 
 
