@@ -62,6 +62,8 @@ class DemoStatistics(eqx.Module):
         horizon: int | None = None,
     ) -> "DemoStatistics":
         """The statistics of demonstrations in memory; with a `horizon`, choices are counted at each time too."""
+        if demos.goals is not None:
+            raise ValueError("Statistics hold no goals, but these demonstrations have some: fit to them directly.")
         tally = new_tally(num_states, num_actions, discount, horizon)
         tally.add(_steps(demos), ended=True)
         return from_tally(tally)

@@ -362,6 +362,8 @@ def test_malformed_calls_are_refused(problem):
         ix.MCEIRL(start="mdp", progress=False).fit(mdp, reward, demos)
     with pytest.raises(ValueError, match="goal"):
         ix.MCEIRL(progress=False).fit(mdp, reward, dataclasses.replace(demos, goals=np.full(400, 7)))
+    with pytest.raises(ValueError, match="no goals"):
+        ix.DemoStatistics.from_demos(demos, num_states=17, num_actions=4, discount=1.0)
     for estimator in (ix.MaxEntIRL(progress=False), ix.ApprenticeshipIRL(progress=False)):
         with pytest.raises(ValueError, match="goals"):
             estimator.fit(mdp, reward, demos)

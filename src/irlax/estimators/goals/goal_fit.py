@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
-import jax.random as jr
 import numpy as np
 
 from irlax.analysis.standard_errors import confidence_interval, null_directions
@@ -115,8 +114,7 @@ class GoalFit(AbstractGoalFit):
 
     def simulate(self, starts: Any, goals: Any, *, key: PRNGKeyArray) -> Demonstrations:
         """Episodes under the learned reward, one for each pair of a start and a goal."""
-        plan_key = jr.split(key, 1)[0]
-        return simulated_demos(self.plan(np.unique(np.asarray(goals))), starts, goals, key=plan_key)
+        return simulated_demos(self.plan(np.unique(np.asarray(goals))), starts, goals, key=key)
 
     def score(self, demos: Demonstrations) -> float:
         """The log likelihood of other demonstrations with goals, mean over their choices by weight."""
