@@ -54,11 +54,6 @@ class SharedPattern(NamedTuple):
         indptr = np.searchsorted(pairs // size, np.arange(size + 1))
         return cls(options, options.head, entry.ravel(), indptr, pairs % size)
 
-    @property
-    def tails(self) -> Int[np.ndarray, " E"]:
-        """The row of each entry."""
-        return np.repeat(np.arange(self.options.num_states), np.diff(self.indptr))
-
     def matrix(self, by_entry: Float[np.ndarray, " E"]) -> Sparse:
         """A matrix with the pattern of M."""
         size = self.options.num_states
