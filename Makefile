@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: setup demo test quick lint types unit docs bench package clean
+.PHONY: setup demo test quick lint types unit docs notebooks bench package clean
 
 setup: $(STAMP)
 
@@ -44,6 +44,10 @@ unit: setup
 # by `python -m http.server -d out/site`.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# All tutorials as notebooks, in out/notebooks.
+notebooks: setup
+	$(BIN)/python -m docs.tools.notebooks out/notebooks
 
 # The peers go to .bench/. Say `make bench BENCH="--only gradient,fit"` for some parts, "--quick" to see if
 # all is well, "--long" for everything.

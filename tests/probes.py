@@ -128,14 +128,14 @@ class HostBandit:
 
     def __init__(self, num_envs, horizon=5, poison_at=None):
         self.num_envs, self.horizon, self.poison_at = num_envs, horizon, poison_at
-        self.time = 0
+        self.time, self.steps = 0, 0
 
     def reset(self, seed):
         self.time = 0
         return np.ones((self.num_envs, 1))
 
     def step(self, actions):
-        self.time += 1
+        self.time, self.steps = self.time + 1, self.steps + 1
         last = np.full(self.num_envs, self.time % self.horizon == 0)
-        seen = np.full((self.num_envs, 1), np.nan if self.time == self.poison_at else (-1.0) ** self.time)
+        seen = np.full((self.num_envs, 1), np.nan if self.steps == self.poison_at else (-1.0) ** self.time)
         return HostStep(seen, seen, 2.0 * actions, np.zeros(self.num_envs, bool), last)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import jax
 import numpy as np
@@ -131,26 +130,34 @@ def test_a_finished_fit_is_scored_by_the_demonstrations_that_are_held_out_now(fi
 
 
 def slow_fit(files, out):
-    """So small a step that it takes minutes."""
+    """So small a step that it takes minutes; it says "three steps" when it has made them."""
     options = ["--solver", "dual-ascent", "--set", "step_size=1e-5", "--set", "max_steps=10000000"]
     command = ["fit", files / "mdp.npz", files / "panel.csv", "--reward", "s", "--l2", "0.1", "--out", out, *options]
     # What a shell runs in the background ignores interrupts, and so would all that it starts.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = [sys.executable, "-c", f"{heed}; from irlax.cli import main; main()"]
+    program = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from irlax.cli import main
+from irlax.iteration import Session
+record = Session.record
+def and_say(session, iterates):
+    record(session, iterates)
+    if len(session.history) == 3:
+        print("three steps", file=sys.stderr, flush=True)
+Session.record = and_say
+main()
+"""
+    program = [sys.executable, "-c", program]
     return subprocess.Popen(
         [*program, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     )
 
 
 def test_interrupt_leaves_the_best_iterate_and_resume_finishes(files, tmp_path):
-    # Before the first step there is nothing to keep; how long that takes depends on the machine.
-    for patience in (8, 20, 60):
-        process = slow_fit(files, tmp_path / "run")
-        time.sleep(patience)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
-        if (tmp_path / "run").exists():
-            break
+    process = slow_fit(files, tmp_path / "run")
+    assert process.stderr.readline() == "three steps\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130 and "Traceback" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["run"], err
     unfinished = ix.load(tmp_path / "run")

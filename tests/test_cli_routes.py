@@ -194,3 +194,28 @@ def test_goals_that_are_missing_are_asked_for(goal_files, tmp_path):
     files = ("fit", goal_files / "mdp.npz", tmp_path / "bare.csv", "--features", goal_files / "f.npy")
     end = irlax(*files, "--out", tmp_path / "run")
     assert end.code == 2 and "goal" in end.err and end.err.count("\n") == 1
+
+
+def test_types_of_travellers_and_motives_that_switch(city, tmp_path):
+    trips = pd.read_csv(city / "by_node.csv")
+    trips["traveller"] = trips["trip"] % 60
+    trips.to_csv(tmp_path / "trips.csv", index=False)
+    options = ("--features", "minutes", "--set", "num_starts=1", "--method")
+    for method, more in (
+        ("mixture", ("--set", "num_types=1", "--individual", "traveller")),
+        ("switching", ("--set", "num_motives=1")),
+    ):
+        end = fitted(city, tmp_path / "trips.csv", tmp_path / method, *options, method, *more, "--json")
+        assert end.code == 0, end.err
+        record = json.loads(end.out)
+        (group,) = record["types" if method == "mixture" else "motives"]
+        assert abs(group["parameters"][0]["estimate"] + 1.5) < 3 * group["parameters"][0]["standard_error"] < 0.5
+        assert record.get("individuals", 60) == 60
+        assert "observed uses" in (tmp_path / method / "report.html").read_text()
+    for wrong, said in (
+        (("mixture", "--cluster", "traveller"), "--cluster"),
+        (("switching", "--individual", "traveller"), "--individual"),
+        (("mixture", "--objective", "feature-matching"), "--objective"),
+    ):
+        end = fitted(city, tmp_path / "trips.csv", tmp_path / "other", *options, *wrong)
+        assert end.code == 2 and said in end.err

@@ -121,11 +121,16 @@ def test_flags_derive_from_the_classes():
     made = fitting.estimator_of("gcl", {}, fitting.parse_settings(["cloning.steps=7", "monotonic=1"]))
     assert made == ix.GCL(cloning=dataclasses.replace(ix.GCL().cloning, steps=7), monotonic=1)
     assert fitting.estimator_of("gail", {}, {}) == ix.GAIL()
+    recipe = fitting.estimator_of("airl", {}, {"recipe": "control", "rounds.num": "3", "penalty": "0.5"})
+    own = ix.AIRL.for_control()
+    assert recipe == dataclasses.replace(own, rounds=dataclasses.replace(own.rounds, num=3), penalty=0.5)
+    with pytest.raises(ValueError, match="recipe must be control"):
+        fitting.estimator_of("gcl", {}, {"recipe": "control"})
     other = fitting.estimator_of("sampled-mce", {}, {"learner": "sac", "learner.width": "32"})
     assert other == ix.SampledMCEIRL(learner=SAC(temperature=1.0, width=32))
     given = fitting.parse_settings(["env.wall=right", "rounds.num=3", "env.horizon=7"])
     assert fitting.take_env_settings(given) == {"wall": "right", "horizon": 7} and given == {"rounds.num": "3"}
-    tabular = {"mce", "maxent", "apprenticeship", "bayesian", "two-step", "mixture"}
+    tabular = {"mce", "maxent", "apprenticeship", "bayesian", "two-step", "mixture", "switching", "drifting"}
     assert set(METHODS) == set(ACTING) | tabular
 
 

@@ -96,7 +96,7 @@ def test_formulas_are_mathml_in_pages_and_docstrings(site, pages):
 
 def test_every_public_name_is_in_the_reference(site, pages):
     anchors = set().union(*(page.anchors for path, page in pages.items() if path.parent.name == "api"))
-    modules = {"datasets", "envs", "rl", "routes", "__version__"}
+    modules = {"datasets", "envs", "panels", "rl", "routes", "widgets", "__version__"}
     assert not [name for name in ix.__all__ if name not in modules and f"irlax.{name}" not in anchors]
 
 

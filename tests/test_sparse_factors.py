@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import irlax as ix
-from irlax.planning import chain, direct, fixed_point
+from irlax.planning import chain, direct, fixed_point, small
 from irlax.planning.chain import Chain
 
 SIDE = 12
@@ -20,6 +20,7 @@ def _sparse():
     with pytest.MonkeyPatch.context() as patch:
         for module in (chain, fixed_point):
             patch.setattr(module, "DENSE_LIMIT", 0)
+        patch.setattr(small, "MAX_TRANSITIONS", 0)
         jax.clear_caches()
         yield
     jax.clear_caches()

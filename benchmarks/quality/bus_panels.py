@@ -1,18 +1,16 @@
 """Do estimates of bus engines converge, and do their intervals cover the truth? 1,250 simulated panels at γ = .9999.
 
-    OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/quality/bus_panels.py
+    .venv/bin/python -m benchmarks.quality.bus_panels --processes 2
 
-(systems of 175 equations are too small for several threads, which wait for one another on a machine that others use).
 The problem of Iskhakov, Rust and Schjerning (2016): 175 states, 50 buses over 120 months, the estimates of Rust's
 Table X as the truth. Each panel's increments are estimated first, then the costs by `MCEIRL`, then the errors of both
-by `full_likelihood`. Starts are (RC, θ₁₁) = (4, 1), (5, 2), … (8, 5) in turn. The first panel with each number of
-increments pays for compilation and is not in the times. Writes benchmarks/results/bus_panels.json; `--commit`
-names the commit where the tree is a copy without its history.
+by `full_likelihood`. Starts are (RC, θ₁₁) = (4, 1), (5, 2), … (8, 5) in turn. The panels are a sweep (`ix.map_fits`),
+25 in a task, so that a run that was killed goes on if `--sweep` names its folder. The first panel of a task with each
+number of increments pays for compilation and is not in the times. Writes benchmarks/results/bus_panels.json.
 """
 
 import argparse
 import json
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -23,13 +21,16 @@ from benchmarks.record import RESULTS, provenance, write
 from scipy.stats import binom
 
 import irlax as ix
+from irlax.engine import Processes
 
 TRUTH = ix.envs.BusEngine([0.0937, 0.4475, 0.4459, 0.0127, 0.0002], bins=175, parameters=[11.7257, 2.4569])
 BUSES, MONTHS, STARTS = 50, 120, 5
 #: Seconds of one estimate by NFXP that the paper prints, on its own machine.
 PRINTED_SECONDS = 0.074
-THREADS = "OPENBLAS_NUM_THREADS"
+#: Panels of one task.
+TOGETHER = 25
 KINDS = ("hessian", "opg", "sandwich")
+SECONDS = "seconds.json"
 
 
 def estimated(i, seed):
@@ -44,39 +45,37 @@ def estimated(i, seed):
     return fit, full, len(engine.increments), fitted - began, time.perf_counter() - fitted
 
 
-def run(num, seed):
-    estimates, errors, statuses, steps, times = [], {kind: [] for kind in KINDS}, Counter(), [], []
-    compiled = set()
-    for i in range(num):
-        fit, full, width, *seconds = estimated(i, seed)
-        statuses[fit.status.value] += 1
-        steps.append(fit.iterations)
-        estimates.append(full.estimates[:2])
-        for kind in KINDS:
-            errors[kind].append(full.standard_errors(kind)[:2])
+def estimates(cases, folder):
+    """The rows of some panels; their seconds, which are not the same every time, go to the task's folder."""
+    rows, seconds, compiled = [], [], set()
+    for case in cases:
+        fit, full, width, *taken = estimated(case["panel"], case["seed"])
+        row = {"status": fit.status.value, "steps": fit.iterations}
+        columns = {"estimate": full.estimates} | {kind: full.standard_errors(kind) for kind in KINDS}
+        for column, values in columns.items():
+            row |= {f"{column} {name}": float(value) for name, value in zip(TRUTH.names, values, strict=False)}
+        rows.append(row)
         if width in compiled:
-            times.append(seconds)
+            seconds.append(taken)
         compiled.add(width)
-        if (i + 1) % 50 == 0:
-            print(i + 1, dict(statuses), np.median(times, axis=0).round(4), flush=True)
-    return (
-        np.array(estimates),
-        {kind: np.array(rows) for kind, rows in errors.items()},
-        statuses,
-        steps,
-        np.array(times),
-    )
+    (folder / SECONDS).write_text(json.dumps(seconds))
+    return rows
 
 
-def figures(estimates, errors, statuses, steps, times):
-    num, truth = len(estimates), TRUTH.parameters
+def columns_of(table, kind):
+    return table[[f"{kind} {name}" for name in TRUTH.names]].to_numpy()
+
+
+def figures(table, times):
+    num, truth = len(table), TRUTH.parameters
+    estimates, errors = columns_of(table, "estimate"), {kind: columns_of(table, kind) for kind in KINDS}
     coverage = {}
     for kind, rows in errors.items():
         inside = np.abs(estimates - truth) <= 1.959964 * rows
         coverage[kind] = dict(zip(TRUTH.names, inside.mean(axis=0).round(4).tolist(), strict=True))
     return {
         "panels": num,
-        "status": dict(statuses),
+        "status": dict(Counter(table["status"])),
         "coverage_of_95_percent_intervals": coverage,
         "expected_95_percent_of_the_time": (binom.ppf([0.025, 0.975], num, 0.95) / num).round(4).tolist(),
         "truth": dict(zip(TRUTH.names, truth.tolist(), strict=True)),
@@ -84,7 +83,7 @@ def figures(estimates, errors, statuses, steps, times):
         "median_estimate": np.median(estimates, axis=0).round(4).tolist(),
         "spread_of_estimates": estimates.std(axis=0, ddof=1).round(4).tolist(),
         "root_mean_square_error_by_hessian": np.sqrt((errors["hessian"] ** 2).mean(axis=0)).round(4).tolist(),
-        "steps_mean_and_most": [round(float(np.mean(steps)), 2), int(np.max(steps))],
+        "steps_mean_and_most": [round(float(table["steps"].mean()), 2), int(table["steps"].max())],
         "seconds_of_an_estimate": _spread(times[:, 0]),
         "seconds_of_its_standard_errors": _spread(times[:, 1]),
         "seconds_printed_by_iskhakov_rust_schjerning": PRINTED_SECONDS,
@@ -100,12 +99,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--panels", type=int, default=1250)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--sweep", type=Path, default=Path("out/bus_panels"))
     parser.add_argument("--out", type=Path, default=RESULTS / "bus_panels.json")
     given = parser.parse_args()
     record = provenance("benchmarks.quality.bus_panels", "irlax", "jax")
-    record["command"] = f"{THREADS}={os.environ.get(THREADS)} {record['command']}"
     record["problem"] = {"states": TRUTH.bins, "buses": BUSES, "months": MONTHS, "discount": TRUTH.discount}
-    record["figures"] = figures(*run(given.panels, given.seed))
+    cases = [{"panel": panel, "seed": given.seed} for panel in range(given.panels)]
+    found = ix.map_fits(estimates, cases, engine=Processes(given.processes), out=given.sweep, together=TOGETHER)
+    times = [row for path in given.sweep.glob(f"tasks/*/{SECONDS}") for row in json.loads(path.read_text())]
+    record["figures"] = figures(found.table, np.array(times))
     print(json.dumps(record, indent=2))
     write(given.out, record)
 

@@ -5,7 +5,7 @@ sampled, every fit is repeated with several seeds, side by side, and everything 
 between policies is total variation, averaged over states as the demonstrator visits them (discounted).
 
 - "answer": deterministic moves, rewards over states and actions. All four have the demonstrator's policy as their
-  answer, so that what is left is sampling error.
+  answer, so that what is left is sampling error. SampledMCEIRL is also there with SAC's replay and even weights.
 - "bias": a demonstrator who is soft-optimal for a reward over states, stochastic dynamics. Rewards over states are
   learned, by AIRL beside a potential. On RiskyPath "goal − hazard" is how much better than the hazard the goal is
   believed to be, 2 in truth: choices do not tell, since both follow the same gamble, but those who take luck for
@@ -31,7 +31,7 @@ from benchmarks.record import RESULTS, provenance, write
 
 import irlax as ix
 from irlax.estimators.sampled import BehaviouralCloning
-from irlax.rl import PPO
+from irlax.rl import PPO, SAC
 
 DISCOUNT = 0.75
 #: γ¹⁵ is .013: what is cut off hardly matters.
@@ -76,6 +76,34 @@ def estimators(over: str, rounds: int) -> dict[str, Any]:
     }
 
 
+def replayed(rounds: int) -> Any:
+    """SampledMCEIRL with SAC, which goes on from step to step, after as many steps as the others."""
+    learner = SAC(
+        temperature=1.0,
+        discount=DISCOUNT,
+        num_envs=16,
+        length=12,
+        updates=24,
+        capacity=9600,
+        warmup=1,
+        depth=0,
+        learning_rate=1e-2,
+        tau=0.05,
+        explore=0.0,
+    )
+    return ix.SampledMCEIRL(
+        reward=ix.RewardNet(over="sa", depth=0, normalise=False),
+        learner=learner,
+        rounds=ix.Rounds(num=5 * rounds, steps=192, tol=0.0),
+        discounted=False,
+        penalty=0.0,
+        updates=4,
+        batch_size=1024,
+        learning_rate=1e-2,
+        recent=16,
+    )
+
+
 def explained(name: str, mdp: Any, reward: Any) -> Problem:
     """A demonstrator who is soft-optimal for the reward."""
     policy = np.asarray(ix.soft_plan(mdp, reward).policy)
@@ -92,6 +120,7 @@ def runs(rounds: int) -> Iterator[tuple[str, Problem, str, Any]]:
     """Every part's problems and estimators."""
     for name, estimator in estimators("sa", rounds).items():
         yield "answer", explained("six states", *moves()), name, estimator
+    yield "answer", explained("six states", *moves()), "SampledMCEIRL, replay", replayed(rounds)
     risky = ix.envs.complete(ix.envs.RiskyPath(discount=DISCOUNT).mdp, np.array([0.0, 0.0, 1.0, -1.0]))
     grid = ix.envs.Gridworld(["S..", ".X.", "..G"], slip=0.3, discount=DISCOUNT, goal_reward=2.0, hazard_reward=-2.0)
     for problem in (explained("RiskyPath", *risky), explained("slippery grid", grid.mdp, grid.reward)):

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks import record
-from benchmarks.speed import causal, engine, fit, gradient, imports, million, scale, venvs
+from benchmarks.speed import causal, engine, fit, gradient, million, scale, startup, venvs
 
 #: Part → what measures it, and the peer that it is measured against.
 PARTS: dict[str, tuple[ModuleType, str | None]] = {
@@ -25,7 +25,7 @@ PARTS: dict[str, tuple[ModuleType, str | None]] = {
     "causal": (causal, "irl-maxent"),
     "engine": (engine, "econirl"),
     "scale": (scale, None),
-    "imports": (imports, None),
+    "startup": (startup, None),
     "million": (million, None),
 }
 #: Only when asked for, by name or with `--long`.

@@ -3,16 +3,23 @@
 .venv/bin/python -m docs.tools.pictures
 """
 
+import base64
 import contextlib
 import io
+import json
+import re
 import runpy
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from docs.tools.pages import blocks_of
+from tests.browser import PROGRAM, browser
 
 import irlax as ix
-from irlax.estimators.tabular.scene import MOVES, Scene
+from irlax.estimators.tabular.scene import Scene
+from irlax.mdp.grid import MOVES
 from irlax.report import plots
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +66,51 @@ def routes() -> Any:
         return runpy.run_path(str(ROOT / "examples" / "routes.py"))["fit"].plot()
 
 
+def plots_of_a_grid() -> Any:
+    """The figure that the page on notebooks makes."""
+    blocks = blocks_of((ROOT / "docs" / "notebooks.md").read_text())
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for block in blocks[:2]:
+            exec(block.code, names)  # the page is ours
+    return names["figure"]
+
+
+#: A notebook's cell on its side: tables on the left, the drawing panel beside them.
+_NOTEBOOK = """<!doctype html><meta charset="utf-8"><style>
+body { margin: 12px; display: flex; gap: 2rem; font-family: system-ui; } #panel { flex: 0 0 430px; }
+</style><body>SHOWN<div id="panel"></div><script type="module">
+const { default: widget } = await import("data:text/javascript;base64,MODULE");
+const model = { get: (name) => ({ scene: SCENE, width: 430 })[name], on() {}, off() {}, set() {}, save_changes() {} };
+widget.render({ model, el: document.querySelector("#panel") });
+</script></body>"""
+
+
+def shown_in_a_notebook() -> bytes:
+    """What the page on notebooks shows in its first and third block, as a browser draws it."""
+    names: dict[str, Any] = {}
+    blocks = blocks_of((ROOT / "docs" / "notebooks.md").read_text())
+    with contextlib.redirect_stdout(io.StringIO()):
+        for block in (blocks[0], blocks[2]):
+            exec(block.code, names)
+    editor, things = names["editor"], (names["env"].mdp, names["plan"], names["demos"])
+    filled = {
+        "SHOWN": "".join(each._repr_html_() for each in things),
+        "SCENE": json.dumps(editor.scene),
+        "MODULE": base64.b64encode(editor._esm.encode()).decode(),
+    }
+    page = re.sub("|".join(filled), lambda found: filled[found[0]], _NOTEBOOK)
+    with tempfile.TemporaryDirectory() as folder, browser(folder, dark=False) as tab:
+        path = Path(folder) / "page.html"
+        path.write_text(page)
+        tab.visit(path.as_uri(), width=1440)
+        box = {"x": 0, "y": 0, "width": 1440, "height": tab.run("document.body.scrollHeight") + 24, "scale": 1}
+        return base64.b64decode(tab.send("Page.captureScreenshot", clip=box)["data"])
+
+
 if __name__ == "__main__":
     routes().savefig(ROOT / "docs" / "images" / "routes.png", dpi=90, facecolor="white")
+    plots_of_a_grid().savefig(ROOT / "docs" / "images" / "plots.png", dpi=90, facecolor="white")
+    if PROGRAM is not None:
+        (ROOT / "docs" / "images" / "notebook.png").write_bytes(shown_in_a_notebook())
     overview().savefig(ROOT / "docs" / "images" / "overview.png", dpi=110, facecolor="white")

@@ -31,12 +31,20 @@ def is_traced(*trees: Any) -> bool:
 
 def staged() -> bool:
     """Whether the caller is inside a `jit`, where results are tracers whatever goes in."""
-    return isinstance(jnp.zeros(()), Tracer)
+    # Not of `jnp.zeros(())`, for which a program is compiled.
+    return isinstance(jax.device_put(0.0), Tracer)
 
 
 def scope(*trees: Any) -> contextlib.AbstractContextManager:
     """A context with float64 for work on concrete arrays; inside a trace it changes nothing."""
     return contextlib.nullcontext() if is_traced(*trees) or staged() else jax.enable_x64(True)
+
+
+def to_device(array: Any, dtype: Any = None) -> Any:
+    """`jnp.asarray` for arrays that are built on the host, of which it would compile a program for every shape."""
+    if not isinstance(array, np.ndarray) or staged():
+        return jnp.asarray(array, dtype)
+    return jax.device_put(array if dtype is None else array.astype(dtype, copy=False))
 
 
 def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:

@@ -108,6 +108,17 @@ def file_format(thing: Any) -> FileFormat:
     return next(form for kind, form in _FILES.items() if isinstance(thing, kind))
 
 
+def knows_all(record: Any) -> bool:
+    """Whether every class that a record names is registered."""
+    if isinstance(record, list):
+        return all(map(knows_all, record))
+    if not isinstance(record, dict):
+        return True
+    kind = record.get("kind")
+    known = not isinstance(kind, str) or "file" in record or kind in _CLASSES
+    return known and all(map(knows_all, record.values()))
+
+
 def array_names(record: Any) -> list[str]:
     """The names of all arrays in a record."""
     if isinstance(record, list):

@@ -3,7 +3,7 @@
 ================== =====================================================================================
 ``log.jsonl``      a line of JSON for each iterate: its step and its numbers
 ``checkpoint.npz`` the state after some of them, and the identity of the run, so that no other run resumes it
-``events.*``       the same numbers for TensorBoard, with `tensorboard=True`
+``events.*``       the same numbers for TensorBoard, with `loggers=[TensorBoard()]`
 ================== =====================================================================================
 """
 
@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from irlax import checks, records, storage
+from irlax.loggers import AbstractLogger, Write, all_opened
 from irlax.records import field
 
 FORMAT = "irlax-checkpoint-1"
@@ -31,16 +32,16 @@ class RunFolder(eqx.Module):
     """Where a run is recorded: every iterate in `path/log.jsonl`, its state in `path/checkpoint.npz`.
 
     A checkpoint is written every `checkpoint_every` seconds, and at the end. With `resume` a run of the same settings,
-    data and key goes on from it. In environments of JAX, training and sampled fits then end bit for bit as if they had
-    never been stopped; an environment on the host, such as one of Gymnasium, starts new episodes, so they differ by
-    chance. Tabular fits end at the same optimum. Without `resume`, a folder that holds a checkpoint is refused.
-    `tensorboard` writes the numbers of each iterate as events, too.
+    data and key goes on from it. Training and sampled fits then end bit for bit as if they had never been stopped: in
+    environments of JAX, and in those of the host whose randomness is seeded by `reset`, as Gymnasium asks for. Tabular
+    fits end at the same optimum. A replay buffer is part of the checkpoint. Without `resume`, a folder that holds a
+    checkpoint is refused. `loggers` of `irlax.loggers` receive the numbers of each iterate, too.
     """
 
     path: str = eqx.field(converter=os.fspath)
     resume: bool = False
     checkpoint_every: float = 60.0
-    tensorboard: bool = False
+    loggers: tuple[AbstractLogger, ...] = eqx.field(converter=tuple, default=())
 
     def __check_init__(self) -> None:
         checks.positive("checkpoint_every", self.checkpoint_every, zero=True)
@@ -88,7 +89,7 @@ class Recorder:
         self._folder = folder
         self._header = json.loads(records.as_json({"format": FORMAT, **identity}))
         self._saved = time.monotonic()
-        self._listeners: list[Callable[[dict[str, Any]], None]] = []
+        self._send: Write = lambda line: None
         if self._path.exists() and not self._path.is_dir():
             raise NotADirectoryError(f"{self._path} is a file. Name a folder to write to.")
         if not folder.resume and (self._path / CHECKPOINT).exists():
@@ -100,11 +101,7 @@ class Recorder:
     def opened(self) -> Iterator["Recorder"]:
         """The recorder, with its folder created and its event file open."""
         self._path.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as stack:
-            if self._folder.tensorboard:
-                from irlax.tensorboard import events
-
-                self._listeners.append(stack.enter_context(events(self._path)))
+        with all_opened(self._folder.loggers, self._path) as self._send:
             yield self
 
     def restore(self) -> Snapshot | None:
@@ -127,8 +124,7 @@ class Recorder:
             file.write(
                 json.dumps({name: _nan_to_null(number) for name, number in line.items()}, allow_nan=False) + "\n"
             )
-        for listener in self._listeners:
-            listener(line)
+        self._send(line)
 
     def is_due(self) -> bool:
         """Whether it is time for the next checkpoint."""

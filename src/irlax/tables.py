@@ -1,11 +1,15 @@
 """Tables, printed as text, Markdown, LaTeX or HTML."""
 
+import abc
 import html
 from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import numpy as np
+
+from irlax.notebook_html import framed
+from irlax.precision import is_traced
 
 _LATEX = str.maketrans(
     {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}"}
@@ -38,6 +42,12 @@ class Table(eqx.Module):
         above = [self.title, rule] if self.title else []
         heading = [lines[0], rule] if any(self.columns) else []
         return "\n".join([*above, *heading, *lines[1:], *([rule] if self.notes else []), *self.notes])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
 
     def to_markdown(self) -> str:
         """A GitHub-flavoured table."""
@@ -95,6 +105,11 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: "1 state", "1,024 states"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _aligned(cell: str, column: int, width: int) -> str:
     return cell.ljust(width) if column == 0 else cell.rjust(width)
 
@@ -116,6 +131,12 @@ class Summary(eqx.Module):
     def __str__(self) -> str:
         return "\n\n".join(str(table) for table in self.tables)
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
+
     def to_markdown(self) -> str:
         """All tables as Markdown."""
         return "\n\n".join(table.to_markdown() for table in self.tables)
@@ -127,3 +148,21 @@ class Summary(eqx.Module):
     def to_html(self) -> str:
         """All tables as HTML."""
         return "\n".join(table.to_html() for table in self.tables)
+
+
+class AbstractTabulated(eqx.Module):
+    """A result that shows itself by its tables: as text, and in notebooks as HTML."""
+
+    @abc.abstractmethod
+    def _shown(self) -> Table | Summary:
+        """The tables."""
+
+    def __str__(self) -> str:
+        return str(self._shown())
+
+    def __repr__(self) -> str:
+        # Inside `jit` there are no numbers to print.
+        return type(self).__name__ if is_traced(self) else str(self)
+
+    def _repr_html_(self) -> str:
+        return framed(self._shown().to_html())

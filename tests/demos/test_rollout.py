@@ -52,6 +52,20 @@ def test_moves_follow_the_transitions():
     assert np.array_equal(demos.next_states[within], demos.states[within + 1])
 
 
+@pytest.mark.parametrize("horizon", [T, None])
+def test_episodes_and_steps_do_not_depend_on_how_many_follow(horizon):
+    """Whether or not their numbers are rounded up before they are sampled: 40,000 episodes of 40 steps are not."""
+    problem = random_problem(107, horizon=horizon)
+    mdp, policy = as_mdp(problem), random_policy(problem, 107, stationary=True)
+    few, many = ({} if horizon else {"length": length} for length in (7, 40))
+    one = rollout(mdp, policy, num=3, key=KEY, **few)
+    for num in (70, 40_000):
+        other = rollout(mdp, policy, num=num, key=KEY, **many)
+        for name in ("states", "actions", "next_states"):
+            rows = getattr(other, name).reshape(num, -1)[:3, : one.lengths[0]]
+            np.testing.assert_array_equal(getattr(one, name), rows.ravel())
+
+
 def test_endless_frequencies_match_occupancy_when_discounted():
     problem = random_problem(102, discount=0.5, horizon=None)
     mdp, policy, num = as_mdp(problem), random_policy(problem, 102, stationary=True), 20_000

@@ -10,31 +10,13 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from irlax.envs import GymnasiumEnvironment, RewardWrapper, collect, evaluate, make, refuse_variable_length
+from tests.envs.counts import Counts
 from tests.envs.policies import Always, Uniform
 
 
-class Counts(gym.Env):
-    """Shows the time; ends after 3 steps, or never. A space of each kind can be asked for."""
-
-    def __init__(self, observation_space=None, action_space=None, ends=True, shows=None):
-        self.observation_space = observation_space or gym.spaces.Box(-100, 100, (1,), np.float32)
-        self.action_space = action_space or gym.spaces.Discrete(2, start=5)
-        self.ends, self.shows, self.time, self.resets, self.seen = ends, shows, 0, 0, []
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.time, self.resets = 0, self.resets + 1
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        self.time += 1
-        self.seen.append(action)
-        shown = np.array([self.time if self.shows is None else self.shows], np.float32)
-        return shown, float(self.time), self.ends and self.time == 3, False, {}
-
-
 def test_copies_are_reset_where_they_end_and_the_final_observation_is_kept():
-    env = GymnasiumEnvironment(Counts, 2, horizon=10)
+    made = []
+    env = GymnasiumEnvironment(lambda: made.append(Counts()) or made[-1], 2, horizon=10)
     assert env.reset(seed=0).tolist() == [[0], [0]]
     for t in (1, 2):
         after = env.step(np.array([0, 1]))
@@ -44,7 +26,7 @@ def test_copies_are_reset_where_they_end_and_the_final_observation_is_kept():
     assert after.final_observation.tolist() == [[3], [3]] and after.observation.tolist() == [[0], [0]]
     assert after.terminated.all() and not after.truncated.any() and after.reward.tolist() == [3, 3]
     # Their first action is 5.
-    assert [copy.seen for copy in env._envs] == [[5, 5, 5], [6, 6, 6]]
+    assert [copy.seen for copy in made[-2:]] == [[5, 5, 5], [6, 6, 6]]
 
 
 def test_the_time_limit_truncates_and_an_end_at_the_limit_terminates():

@@ -20,9 +20,16 @@ def test_a_kept_run_is_read_as_it_was_saved(path):
     for name in ("parameters", "log_likelihood"):
         one, other = found.pop(name), known.pop(name)
         assert one is other is None or one == pytest.approx(other, rel=1e-9)
-    assert found == known
+    assert contains(found, known)
+
+
+def contains(found, known):
+    """Whether all that was written is there: a field that came later has its default."""
+    if isinstance(known, dict):
+        return set(known) <= set(found) and all(contains(found[name], value) for name, value in known.items())
+    return found == known
 
 
 def test_a_run_of_each_kind_of_fit_is_kept():
     kinds = {json.loads(path.read_text())["class"] for path in RUNS}
-    assert {"TabularFit", "MixtureFit", "GoalFit", "SampledFit", "ImitationFit"} <= kinds
+    assert {"TabularFit", "MixtureFit", "SwitchingFit", "DriftingFit", "GoalFit", "SampledFit", "ImitationFit"} <= kinds

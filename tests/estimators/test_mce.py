@@ -26,7 +26,11 @@ def small_mdp(horizon, seed=0, discount=0.9, **options):
     return ix.envs.RandomMDP(5, 3, discount=discount, horizon=horizon, seed=seed, **options).mdp
 
 
-def random_features(over, num=3, seed=0):
+#: Features of most tests, so that they use the same compiled programs.
+K = 3
+
+
+def random_features(over, num=K, seed=0):
     return np.random.default_rng((seed, len(over))).normal(size=(*(5, 3, 5)[: len(over)], num))
 
 
@@ -54,7 +58,7 @@ def test_exact_occupancy_of_a_known_reward_gives_its_policy_back(horizon, over, 
 class Changed(FoldedLinear):
     """With a function in it, which is no array."""
 
-    change: Callable[[Any], Any]
+    change: Callable[[Any], Any] = lambda reward: reward
 
     def __call__(self, parameters):
         return self.change(super().__call__(parameters))
@@ -63,7 +67,7 @@ class Changed(FoldedLinear):
 class Doubled(ix.LinearReward):
     def fold(self, mdp):
         folded = super().fold(mdp)
-        return Changed(folded.columns, folded.width, lambda reward: 2 * reward)
+        return Changed(folded.columns, folded.width, change=lambda reward: 2 * reward)
 
 
 @pytest.mark.parametrize("solver", ["newton", "lbfgs"])
@@ -76,7 +80,7 @@ def test_a_reward_of_ones_own_may_hold_a_function(solver):
 
 def test_sampled_episodes_give_the_weights_back_within_sampling_error():
     mdp = small_mdp(4, seed=2)
-    features, truth = random_features("sa", num=2, seed=3), np.array([0.7, -0.4])
+    features, truth = random_features("sa", seed=3), np.array([0.7, -0.4, 0.2])
     expert = ix.soft_plan(mdp, features @ truth)
     demos = ix.rollout(mdp, expert, num=100_000, key=jax.random.key(0))
     fit = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(features), demos)
@@ -89,7 +93,7 @@ def test_sampled_episodes_give_the_weights_back_within_sampling_error():
         return -(counts * (q - value[..., None])).sum()
 
     step = 1e-3
-    unit = np.eye(2) * step
+    unit = np.eye(K) * step
     information = np.array(
         [
             [
@@ -175,8 +179,8 @@ def test_gradients_of_dual_and_expected_discounted_likelihood_agree(horizon):
 
 def test_on_finite_samples_the_objectives_differ_where_transitions_are_random():
     """An empirical distribution does not follow P, so dropping E_P in the Primer's derivation is no longer exact."""
-    mdp, features = small_mdp(4, seed=6), random_features("sa", num=2, seed=6)
-    expert = ix.soft_plan(mdp, features @ np.ones(2))
+    mdp, features = small_mdp(4, seed=6), random_features("sa", seed=6)
+    expert = ix.soft_plan(mdp, features @ np.ones(K))
     demos = ix.rollout(mdp, expert, num=50, key=jax.random.key(1))
     reward = ix.LinearReward(features)
     matching, likelihood = (
@@ -188,8 +192,8 @@ def test_on_finite_samples_the_objectives_differ_where_transitions_are_random():
 
 def test_on_finite_samples_the_objectives_agree_where_transitions_are_certain():
     mdp = small_mdp(4, seed=7, branching=1)
-    features = random_features("sa", num=2, seed=7)
-    demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ np.ones(2)), num=50, key=jax.random.key(2))
+    features = random_features("sa", seed=7)
+    demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ np.ones(K)), num=50, key=jax.random.key(2))
     weights = [
         ix.MCEIRL(objective=name).fit(mdp, ix.LinearReward(features), demos).reward.weights
         for name in ("feature-matching", "discounted-likelihood")
@@ -249,8 +253,8 @@ def test_a_reachable_state_never_visited_is_a_boundary():
 
 
 def test_an_interior_optimum_far_out_is_not_mistaken_for_a_boundary():
-    mdp, features = small_mdp(4, seed=10), random_features("sa", num=2, seed=10)
-    truth = np.array([8.0, -9.0])
+    mdp, features = small_mdp(4, seed=10), random_features("sa", seed=10)
+    truth = np.array([8.0, -9.0, 7.0])
     fit = ix.MCEIRL().fit(mdp, ix.LinearReward(features), ix.soft_plan(mdp, features @ truth))
     assert fit.converged
     np.testing.assert_allclose(fit.reward.weights, truth, rtol=1e-4)
@@ -271,7 +275,7 @@ def test_the_duality_gap_bounds_the_distance_to_the_minimum():
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "dual-ascent"])
 def test_the_units_of_a_feature_do_not_matter(unit, solver):
     mdp, features = small_mdp(4, seed=12), random_features("sa", seed=12)
-    demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ np.ones(3)), num=100, key=jax.random.key(0))
+    demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ np.ones(K)), num=100, key=jax.random.key(0))
     scaled = features * np.array([1, unit, 1])
     plain = ix.MCEIRL().fit(mdp, ix.LinearReward(features), demos)
     other = ix.MCEIRL(solver=solver, tol=1e-7).fit(mdp, ix.LinearReward(scaled), demos)
@@ -282,7 +286,7 @@ def test_the_units_of_a_feature_do_not_matter(unit, solver):
 @pytest.mark.parametrize("objective", ["feature-matching", "discounted-likelihood", "likelihood"])
 def test_all_solvers_find_the_same_optimum(objective):
     mdp, features = small_mdp(4, seed=13), random_features("sa", seed=13)
-    demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ np.ones(3)), num=200, key=jax.random.key(0))
+    demos = ix.rollout(mdp, ix.soft_plan(mdp, features @ np.ones(K)), num=200, key=jax.random.key(0))
     fits = {
         name: ix.MCEIRL(objective=objective, solver=solver, l2=0.01, tol=1e-7).fit(
             mdp, ix.LinearReward(features), demos
@@ -312,10 +316,10 @@ def test_hessian_products_give_the_same_steps_as_the_matrix(monkeypatch):
 
 
 def test_one_reward_is_learned_from_several_mdps_in_proportion_to_their_episodes():
-    features = random_features("sa", num=2, seed=15)
+    features = random_features("sa", seed=15)
     mdps = [small_mdp(4, seed=seed) for seed in (0, 1)]
     demos = [
-        ix.rollout(mdp, ix.soft_plan(mdp, features @ np.ones(2)), num=num, key=jax.random.key(num))
+        ix.rollout(mdp, ix.soft_plan(mdp, features @ np.ones(K)), num=num, key=jax.random.key(num))
         for mdp, num in zip(mdps, (30, 10), strict=True)
     ]
     fit = ix.MCEIRL().fit(mdps, ix.LinearReward(features), demos)
@@ -323,7 +327,7 @@ def test_one_reward_is_learned_from_several_mdps_in_proportion_to_their_episodes
     for mdp, plan, data in zip(mdps, fit.plans, demos, strict=True):
         start = np.bincount(data.states[data.times == 0], minlength=5) / data.num_episodes
         weight = 0.9**data.times / data.num_episodes
-        seen = np.zeros(2)
+        seen = np.zeros(K)
         for w, s, a in zip(weight, data.states, data.actions, strict=True):
             seen += w * features[s, a]
         gaps.append(seen - ix.feature_expectations(mdp.replace(initial=start), plan, features))
@@ -333,7 +337,7 @@ def test_one_reward_is_learned_from_several_mdps_in_proportion_to_their_episodes
 
 
 def test_a_weight_counts_an_episode_that_many_times():
-    mdp, features = small_mdp(4, seed=16), random_features("sa", num=2, seed=16)
+    mdp, features = small_mdp(4, seed=16), random_features("sa", seed=16)
     demos = ix.rollout(mdp, np.full((5, 3), 1 / 3), num=6, key=jax.random.key(0))
     twice = demos.select([0, 0, 1, 2, 3, 4, 4, 4, 5])
     weights = np.array([2.0, 1, 1, 1, 3, 1])
@@ -348,7 +352,7 @@ def test_a_weight_counts_an_episode_that_many_times():
 
 def test_a_fit_starts_from_the_parameters_of_its_reward():
     mdp, features = small_mdp(4, seed=17), random_features("sa", seed=17)
-    expert = ix.soft_plan(mdp, features @ np.ones(3))
+    expert = ix.soft_plan(mdp, features @ np.ones(K))
     cold = ix.MCEIRL().fit(mdp, ix.LinearReward(features), expert)
     warm = ix.MCEIRL().fit(mdp, cold.reward, expert)
     assert warm.iterations == 0 < cold.iterations
@@ -383,8 +387,8 @@ def test_truncated_and_broken_episodes_are_refused_by_feature_matching_alone():
 
 def test_missing_mass_of_truncated_episodes_is_reported():
     mdp = small_mdp(None, seed=19)
-    features = random_features("sa", num=2, seed=19)
-    expert = ix.soft_plan(mdp, features @ np.ones(2))
+    features = random_features("sa", seed=19)
+    expert = ix.soft_plan(mdp, features @ np.ones(K))
     reward = ix.LinearReward(features)
     short = ix.rollout(mdp, expert, num=50, length=10, key=jax.random.key(0))
     with pytest.warns(UserWarning, match=r"34\.9% of the discounted mass"):
@@ -395,7 +399,7 @@ def test_missing_mass_of_truncated_episodes_is_reported():
 
 
 def test_the_model_starts_where_the_demonstrations_start_unless_told_otherwise():
-    mdp, features = small_mdp(4, seed=20), random_features("sa", num=2, seed=20)
+    mdp, features = small_mdp(4, seed=20), random_features("sa", seed=20)
     demos = ix.rollout(mdp, np.full((5, 3), 1 / 3), num=8, key=jax.random.key(3))
     reward = ix.LinearReward(features)
     default = ix.MCEIRL(l2=0.01).fit(mdp, reward, demos)
@@ -452,8 +456,8 @@ def test_cross_validation_prefers_a_penalty_when_data_are_few():
 
 
 def test_held_out_demonstrations_are_scored_and_not_learned_from():
-    mdp, features = small_mdp(4, seed=22), random_features("sa", num=2, seed=22)
-    plan = ix.soft_plan(mdp, features @ np.ones(2))
+    mdp, features = small_mdp(4, seed=22), random_features("sa", seed=22)
+    plan = ix.soft_plan(mdp, features @ np.ones(K))
     train, test = (ix.rollout(mdp, plan, num=50, key=jax.random.key(k)) for k in (0, 1))
     fit = ix.MCEIRL().fit(mdp, ix.LinearReward(features), train, held_out=test)
     np.testing.assert_array_equal(
@@ -469,8 +473,8 @@ def test_held_out_demonstrations_are_scored_and_not_learned_from():
 
 
 def test_expected_value_difference_is_zero_for_the_truth_and_positive_for_its_opposite():
-    mdp, features = small_mdp(None, seed=23), random_features("s", num=2, seed=23)
-    truth = features @ np.ones(2)
+    mdp, features = small_mdp(None, seed=23), random_features("s", seed=23)
+    truth = features @ np.ones(K)
     good, bad = (ix.MCEIRL().fit(mdp, ix.LinearReward(features), ix.soft_plan(mdp, sign * truth)) for sign in (1, -1))
     assert abs(good.expected_value_difference(truth)) < 1e-9
     assert bad.expected_value_difference(truth) > 0.1

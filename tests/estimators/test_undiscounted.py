@@ -61,7 +61,7 @@ def test_a_network_is_refused_before_it_is_trained():
 
 def test_a_posterior_exists_where_values_do():
     mdp, cost, demos = ring()
-    estimator = ix.BayesianIRL(num_chains=2, num_warmup=100, num_samples=100, prior=ix.Normal(10.0))
+    estimator = ix.BayesianIRL(num_chains=2, num_warmup=30, num_samples=30, prior=ix.Normal(10.0))
     with pytest.warns(ix.UnfinishedWarning, match="chains"):
         fit = estimator.fit(mdp, ix.LinearReward(cost), demos, key=jax.random.key(0))
     best = ix.MCEIRL(objective="likelihood").fit(mdp, ix.LinearReward(cost), demos)

@@ -52,6 +52,17 @@ def tabular_fits():
     }
 
 
+def motive_fits():
+    """Fits of motives that switch, one chain for all states and one for each, and of a reward that drifts."""
+    mdp, reward, demos = problem()
+    key = jax.random.key(1)
+    return {
+        "switching": ix.SwitchingIRL(l2=0.5, num_starts=1).fit(mdp, reward, demos, key=key),
+        "switching_by_state": ix.SwitchingIRL(l2=0.5, num_starts=1, by_state=True).fit(mdp, reward, demos, key=key),
+        "drifting": ix.DriftingIRL().fit(mdp, reward, demos),
+    }
+
+
 def goal_fits():
     """Fits to trips that end at goals of their own: of MCEIRL, and with scales that differ by state."""
     arcs = {"from": [0, 0, 1, 1, 2, 2, 3], "to": [1, 2, 3, 0, 3, 0, 2], "minutes": [1.0, 2.0, 1.0, 1.5, 1.0, 2.0, 1.0]}
@@ -63,6 +74,21 @@ def goal_fits():
         "recursive_logit": ix.RecursiveLogit(l2=0.1).fit(
             net.mdp, reward, trips, scale_features=busy, scale_names=["busy"]
         ),
+    }
+
+
+def hidden_goal_fits():
+    """Fits of types and of motives to trips that end at goals of their own: of 30 in a hurry, and of 30 who are not."""
+    arcs = {"from": [0, 0, 1, 1, 2, 2, 3], "to": [1, 2, 3, 0, 3, 0, 2], "minutes": [1.0, 2.0, 1.0, 1.5, 1.0, 2.0, 1.0]}
+    net, key = ix.routes.Network.from_arcs(arcs), jax.random.key(1)
+    starts, goals = (np.tile(nodes, 30).tolist() for nodes in ([0, 1, 3, 2, 0, 1], [3, 2, 0, 1, 2, 3]))
+    frames = [net.trip_frame(net.simulate({"minutes": w}, starts, goals, key=key)) for w in (-2.5, -0.8)]
+    trips = net.trips([list(way) for frame in frames for _, way in frame.groupby("trip")["node"]])
+    reward, who = net.linear(["minutes"]), np.repeat(np.arange(60), 6)
+    mixture, switching = ix.MixtureIRL(l2=0.01, num_starts=1), ix.SwitchingIRL(l2=0.01, num_starts=1)
+    return {
+        "mixture_goals": mixture.fit(net.mdp, reward, trips, key=key, individual=who),
+        "switching_goals": switching.fit(net.mdp, reward, trips, key=key),
     }
 
 
@@ -98,7 +124,8 @@ def main(folder: Path) -> None:
     """Save all fits, with what is expected of each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, fit in (tabular_fits() | goal_fits() | sampled_fits()).items():
+        fits = tabular_fits() | motive_fits() | goal_fits() | hidden_goal_fits() | sampled_fits()
+        for name, fit in fits.items():
             fit.save(folder / name)
             (folder / f"{name}.json").write_text(json.dumps(expected(fit), indent=1, ensure_ascii=False) + "\n")
 

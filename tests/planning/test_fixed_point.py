@@ -89,7 +89,7 @@ def test_auto_sweeps_when_few_sweeps_are_enough_and_else_takes_newton():
     reward = random_reward(72)
     for discount, method in [(0.3, "value-iteration"), (0.99, "newton")]:
         mdp = as_mdp(random_problem(72, discount=discount, horizon=None))
-        chosen, named = soft_plan(mdp, reward), soft_plan(mdp, reward, method=method)
+        chosen, named = hard_plan(mdp, reward), hard_plan(mdp, reward, method=method)
         assert chosen.steps == named.steps
         assert np.array_equal(chosen.value, named.value)
 

@@ -65,6 +65,11 @@ REWARDS = {
 
 on_every_reward = pytest.mark.parametrize("build", REWARDS.values(), ids=REWARDS)
 on_every_store = pytest.mark.parametrize("store", STORES)
+#: Every reward, and every store with some of them.
+on_stores_by_turns = pytest.mark.parametrize(
+    ("build", "store"),
+    [pytest.param(build, tuple(STORES)[i % 3], id=name) for i, (name, build) in enumerate(REWARDS.items())],
+)
 
 
 def problem_and_mdp(store, *, masked=False, horizon=2):
@@ -302,8 +307,7 @@ def test_linear_is_what_adds_up(build):
         assert not zero.table(mdp).any()
 
 
-@on_every_store
-@on_every_reward
+@on_stores_by_turns
 def test_inside_a_users_jit_a_table_follows_the_arrays_it_is_given(build, store):
     problem, mdp = problem_and_mdp(store)
     reward = build()

@@ -102,7 +102,9 @@ def test_a_reward_is_an_argument_and_its_parameters_compile_nothing():
         traced.append(1)
         return SMALL_SAC.step(env, state, reward)
 
-    state = eqx.filter_jit(SMALL_SAC.init)(env, key=jr.key(0))
+    # Random steps and one round: as other tests train, so that it compiles nothing.
+    steps = SMALL_SAC.warmup_steps + SMALL_SAC.steps_per_round
+    state = SMALL_SAC.train(env, key=jr.key(0), steps=steps).state
     for _ in range(120):
         state, _ = step(state, Pays(jnp.asarray(-2.0)))
     assert np.exp(state.policy.log_probs(jnp.array([1.0])))[1] < 0.2

@@ -167,12 +167,6 @@ def test_what_is_not_finite_stops_training_with_a_reason():
         SMALL_PPO.train(ENV, key=jr.key(0), steps=512, reward=Broken())
 
 
-def test_tensorboard_is_behind_an_extra(tmp_path):
-    pytest.importorskip("tensorboard", reason="the extra `tracking` is not installed")
-    SMALL_PPO.train(ENV, key=jr.key(0), steps=512, run=tmp_path, tensorboard=True)
-    assert list(tmp_path.glob("events.out.tfevents.*"))
-
-
 def test_an_environment_of_gymnasiums_own_is_learned_on():
     """A policy that has learned nothing is uniform to 1%; a few rounds teach it to follow the pole."""
     env = make("gymnasium:CartPole-v1", num_envs=SMALL_PPO.num_envs)

@@ -74,7 +74,7 @@ def test_expected_uses_are_those_of_simulated_trips():
     option = Options.of(fit.mdp).of_cells(fit.mdp, drawn.tabular_states, np.asarray(drawn.actions))
     frequency = np.bincount(option, minlength=net.num_arcs) / 2000
     assert np.allclose(predicted_uses(fit), frequency, atol=0.15)
-    assert observed_uses(fit).sum() == fit.num_choices
+    assert observed_uses(fit.mdp, fit.demos).sum() == fit.num_choices
 
 
 def test_flows_of_nodes_and_of_links_are_one_map():

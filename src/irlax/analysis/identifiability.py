@@ -29,7 +29,7 @@ from irlax.planning.plan import Plan, action_major_policy, plan_with
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
-from irlax.tables import Summary, Table, pairs
+from irlax.tables import AbstractTabulated, Summary, Table, pairs
 from irlax.typing import Array, Bool, Float
 from irlax.user_warnings import warn_user
 
@@ -45,7 +45,7 @@ SHOWN = 8
 FEW = 2
 
 
-class Identification(eqx.Module):
+class Identification(AbstractTabulated):
     """Which directions of the parameters a policy (and, with demonstrations, these data) identifies."""
 
     #: Orthonormal directions of the parameters that leave the policy as it is.
@@ -126,6 +126,9 @@ class Identification(eqx.Module):
             tables.append(Table(("kind", "direction"), rows[:20], title="Directions that the policy cannot reveal"))
         return Summary(tables)
 
+    def _shown(self) -> Summary:
+        return self.summary()
+
 
 def identify(mdp: MDP, reward: AbstractReward, plan: Plan, *, demos: Demonstrations | None = None) -> Identification:
     """The null space of the map from the reward's parameters to log π, in every state of `mdp`.
@@ -194,9 +197,10 @@ def _reduced(
     exists = np.asarray(mdp.available)
     values, policies = plan.value, (None if mdp.horizon is None else plan.next_value())
     triangle = np.zeros((0, len(scale)))
-    slope = _stationary_slope(mdp, plan, by_parameter) if policies is None else jnp.zeros((mdp.num_states, len(scale)))
+    after_the_end = np.zeros((mdp.num_states, len(scale)), by_parameter.dtype)
+    slope = _stationary_slope(mdp, plan, by_parameter) if policies is None else after_the_end
     for t in reversed(range(1 if mdp.horizon is None else mdp.horizon)):
-        next_value = jnp.asarray(values if policies is None else policies[t])
+        next_value = values if policies is None else policies[t]
         value_slope, response = _response(mdp, plan, next_value, slope, by_parameter)
         rows = exists if visited is None else exists & visited[t][mdp.state_of_row][:, None]
         triangle = _triangle(np.vstack([triangle, np.asarray(response)[rows] / scale]))

@@ -6,7 +6,7 @@ inverse Hessian H⁻¹; outer product of scores B⁻¹ with B = Σ s_i s_iᵀ (B
 cluster's summed score. Directions that the data do not identify have no standard error: NaN, not a number.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, ndtri
@@ -16,7 +16,11 @@ from irlax.tables import Table
 from irlax.typing import Bool, Float, Int
 
 Kind = Literal["hessian", "opg", "sandwich"]
+#: Curvature below this share of the largest, in the units of the features, is a rounding error.
+ROUNDING = 1e-11
 KINDS = ("hessian", "opg", "sandwich")
+#: Collinearity that inflates a standard error by more than this is weak identification.
+WEAK = 30.0
 
 
 def covariance(
@@ -24,14 +28,16 @@ def covariance(
     hessian: Float[np.ndarray, "K K"],
     scores: Float[np.ndarray, "n K"],
     penalty: float | Float[np.ndarray, " K"] = 0.0,
+    corrections: Float[np.ndarray, "m K"] | None = None,
 ) -> Float[np.ndarray, "K K"]:
     """The covariance of the estimates; NaN in every parameter that is not identified.
 
     A row of `scores` counts once: one that stands for w observations is multiplied by √w. `penalty` is what a quadratic
     penalty added to each second derivative: one for all, or each its own. It reduces their variance, but does
-    not identify what the data do not. Its bias is not in these errors.
+    not identify what the data do not. Its bias is not in these errors. `corrections` are scores that a first step adds,
+    uncorrelated with the others; for the sandwich they are part of `scores` itself.
     """
-    result = identified_covariance(kind, hessian, scores, penalty)
+    result = identified_covariance(kind, hessian, scores, penalty, corrections)
     unknown = hidden(scores.T @ scores if kind == "opg" else hessian)
     result[unknown, :] = np.nan
     result[:, unknown] = np.nan
@@ -43,13 +49,26 @@ def identified_covariance(
     hessian: Float[np.ndarray, "K K"],
     scores: Float[np.ndarray, "n K"],
     penalty: float | Float[np.ndarray, " K"] = 0.0,
+    corrections: Float[np.ndarray, "m K"] | None = None,
 ) -> Float[np.ndarray, "K K"]:
     """As `covariance`, with numbers everywhere: right for what depends on identified combinations alone."""
     checks.one_of("kind", kind, KINDS)
     outer = scores.T @ scores
     bread, meat = (outer if kind == "opg" else hessian), (hessian if kind == "hessian" else outer)
-    inverse = _inverse_where_identified(bread, penalty)
+    meat = meat if corrections is None else meat + corrections.T @ corrections
+    inverse = inverse_where_identified(bread, penalty)
     return inverse @ meat @ inverse
+
+
+def without_rounding(curvature: Float[np.ndarray, "K K"]) -> Float[np.ndarray, "K K"]:
+    """Curvature in the units of the features, with 0 for parameters whose own curvature is a rounding error.
+
+    In its own units a rounding error would look like curvature: a constant feature, which changes no choice, would
+    have a standard error instead of none.
+    """
+    sizes = np.abs(np.diag(curvature))
+    rounding = sizes <= ROUNDING * sizes.max(initial=0.0)
+    return np.where(rounding | rounding[:, None], 0.0, curvature)
 
 
 def null_directions(curvature: Float[np.ndarray, "K K"]) -> Float[np.ndarray, "n K"]:
@@ -64,6 +83,26 @@ def seen_basis(curvature: Float[np.ndarray, "K K"]) -> Float[np.ndarray, "K r"]:
     units, sizes, axes = _in_own_units(curvature)
     known = _identified(sizes)
     return axes[:, known] / np.sqrt(sizes[known]) / units[:, None]
+
+
+class WeakDirections(NamedTuple):
+    """Directions of which data say something, but little."""
+
+    #: In the parameters, each of unit length.
+    directions: Float[np.ndarray, "w K"]
+    #: The same in standard errors of each parameter, the others known.
+    by_parameter: Float[np.ndarray, "w K"]
+    #: How many times larger the standard error along each is than if the other parameters were known.
+    inflation: Float[np.ndarray, " w"]
+
+
+def weak_directions(curvature: Float[np.ndarray, "K K"]) -> WeakDirections:
+    """Directions that data identify, but with standard errors inflated more than `WEAK` times by collinearity."""
+    units, sizes, axes = _in_own_units(curvature)
+    weak = _identified(sizes) & (sizes < 1 / WEAK**2)
+    directions = (axes[:, weak] / units[:, None]).T
+    lengths = np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-300)
+    return WeakDirections(directions / lengths, axes[:, weak].T, 1 / np.sqrt(sizes[weak]))
 
 
 def rank(curvature: Float[np.ndarray, "K K"]) -> int:
@@ -92,7 +131,7 @@ def _identified(sizes: Float[np.ndarray, " K"]) -> Bool[np.ndarray, " K"]:
     return sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
 
 
-def _inverse_where_identified(
+def inverse_where_identified(
     curvature: Float[np.ndarray, "K K"], penalty: float | Float[np.ndarray, " K"]
 ) -> Float[np.ndarray, "K K"]:
     """(curvature + penalty)⁻¹ on the directions that the data identify."""
@@ -104,15 +143,13 @@ def _inverse_where_identified(
 
 def identified_part_errors(hessian: Float[np.ndarray, "K K"], penalty: float = 0.0) -> Float[np.ndarray, " K"]:
     """Standard errors of the part of each parameter that the data identify, by the inverse Hessian."""
-    inverse = _inverse_where_identified(hessian, penalty)
+    inverse = inverse_where_identified(hessian, penalty)
     return np.sqrt(np.diag(inverse @ hessian @ inverse))
 
 
 def summed_by(scores: Float[np.ndarray, "n K"], cluster: Int[np.ndarray, " n"], num: int) -> Float[np.ndarray, "num K"]:
     """Scores added up within each of `num` clusters."""
-    total = np.zeros((num, scores.shape[1]))
-    np.add.at(total, cluster, scores)
-    return total
+    return np.stack([np.bincount(cluster, weights=column, minlength=num) for column in scores.T], axis=1)
 
 
 def confidence_interval(

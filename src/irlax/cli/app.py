@@ -8,49 +8,58 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-import jax
 import typer
 
-from irlax import startup
 from irlax.cli import demo as demo_command
 from irlax.cli import diagnose as diagnose_command
 from irlax.cli import doctor as doctor_command
 from irlax.cli import experts as expert_commands
 from irlax.cli import fit as fit_command
 from irlax.cli import grid as grid_command
+from irlax.cli import panel as panel_commands
 from irlax.cli import reproduce as reproduce_command
 from irlax.cli import routes as route_commands
 from irlax.cli import show as show_commands
+from irlax.cli import studio as studio_command
+from irlax.cli import sweep as sweep_command
+from irlax.cli.computing import computing
 from irlax.version import __version__
 
 #: Arguments in Python that have an option of the same name on the command line.
 _FLAGS = "objective|solver|l2|tol|start|episode|time|state|action|next_state|terminated|weight|horizon|key|out"
 _FLAGS += "|num|steps|seeds|goal|nodes|tail|head|link|label|trip|position|cluster"
+_FLAGS += "|individual|period|exit|covariates|transitions|unseen|formula|known|discount|smoothing"
 #: Errors that end in one line instead of a traceback: wrong input, a package that is not installed, a numerical
 #: breakdown, or a problem too large for the machine.
-_USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, jax.errors.JaxRuntimeError)
+_USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 
 app = typer.Typer(name="irlax", add_completion=True, pretty_exceptions_enable=False)
-app.command("demo")(demo_command.demo)
-app.command("doctor")(doctor_command.doctor)
-app.command("diagnose")(diagnose_command.diagnose)
-app.command("fit")(fit_command.fit)
-app.command("show")(show_commands.show)
-app.command("report")(show_commands.report)
-app.command("reproduce")(reproduce_command.reproduce)
+app.command("demo")(computing(demo_command.demo))
+app.command("doctor")(computing(doctor_command.doctor))
+app.command("diagnose")(computing(diagnose_command.diagnose))
+app.command("fit")(computing(fit_command.fit))
+app.command("show")(computing(show_commands.show))
+app.command("sweep")(computing(sweep_command.sweep))
+app.command("report")(computing(show_commands.report))
+app.command("reproduce")(computing(reproduce_command.reproduce))
+app.command("studio")(computing(studio_command.studio, one_thread=True))
 mdp_app = typer.Typer(name="mdp", help="Make MDP files.")
-mdp_app.command("grid")(grid_command.grid)
+mdp_app.command("grid")(computing(grid_command.grid))
 app.add_typer(mdp_app)
 routes_app = typer.Typer(name="routes", help="Route choice in networks: describe a network, simulate trips, fit them.")
-routes_app.command("describe")(route_commands.describe)
-routes_app.command("fit")(route_commands.fit)
-routes_app.command("simulate")(route_commands.simulate)
+routes_app.command("describe")(computing(route_commands.describe))
+routes_app.command("fit")(computing(route_commands.fit))
+routes_app.command("simulate")(computing(route_commands.simulate))
 app.add_typer(routes_app)
+panel_app = typer.Typer(name="panel", help="Panels: describe a table of choices, estimate a reward by formula.")
+panel_app.command("describe")(computing(panel_commands.describe))
+panel_app.command("fit")(computing(panel_commands.fit))
+app.add_typer(panel_app)
 expert_app = typer.Typer(name="expert", help="Train experts.")
-expert_app.command("train")(expert_commands.train)
+expert_app.command("train")(computing(expert_commands.train))
 app.add_typer(expert_app)
 demos_app = typer.Typer(name="demos", help="Make demonstrations.")
-demos_app.command("collect")(expert_commands.collect)
+demos_app.command("collect")(computing(expert_commands.collect))
 app.add_typer(demos_app)
 
 
@@ -78,7 +87,6 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a user's error ends in one line, not in a traceback."""
-    startup.finished()
     try:
         with _warnings_as_lines():
             words = list(sys.argv[1:] if arguments is None else arguments)
@@ -89,10 +97,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         # Wrong arguments raise exceptions of click, whose class depends on the version of typer.
         explain = getattr(error, "format_message", None)
-        if (explain is None and not isinstance(error, _USER_ERRORS)) or os.environ.get("IRLAX_TRACEBACK"):
+        if (explain is None and not _is_user_error(error)) or os.environ.get("IRLAX_TRACEBACK"):
             raise
         print_message(str(error) if explain is None else explain())
         sys.exit(2)
+
+
+def _is_user_error(error: Exception) -> bool:
+    # Only if JAX was imported can the error be one of its own.
+    jax = sys.modules.get("jax")
+    return isinstance(error, _USER_ERRORS) or (jax is not None and isinstance(error, jax.errors.JaxRuntimeError))
 
 
 def print_message(message: str) -> None:

@@ -22,10 +22,10 @@ def diagnose(
     Linked states and decomposability, published rank conditions, and the directions of the reward's
     parameters that do not change the policy. Without --features or --reward, for a reward over states.
     """
+    from irlax.analysis.diagnosis import diagnose as diagnose_mdp
+    from irlax.analysis.diagnosis import diagnosis_page
     from irlax.cli.inputs import reward_of
     from irlax.mdp.npz import load_mdp
-    from irlax.report.diagnosis import diagnose as diagnose_mdp
-    from irlax.report.diagnosis import diagnosis_page
 
     over = "s" if features is None and reward is None else reward
     found = diagnose_mdp(load_mdp(mdp), reward_of(features, feature_names, over))

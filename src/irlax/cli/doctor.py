@@ -2,17 +2,17 @@
 
 import importlib.metadata
 import platform
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jaxlib.version
 import typer
 from packaging.requirements import Requirement
 
 from irlax.cli.options import AsJson, emit
 from irlax.cli.selfcheck import Check, run_checks
-from irlax.tables import Summary, Table, pairs
 from irlax.version import __version__
+
+if TYPE_CHECKING:
+    from irlax.tables import Summary
 
 #: Extras for the development of irlax, which users do not need.
 _NOT_FOR_USERS = ("dev",)
@@ -58,6 +58,8 @@ def doctor(*, as_json: AsJson = False) -> None:
 
 def _packages() -> list[Package]:
     """irlax, jaxlib, and the packages that the metadata of irlax require; without metadata only the first two."""
+    import jaxlib.version
+
     own = [Package("irlax", "", "", __version__, True), Package("jaxlib", "", "", jaxlib.version.__version__, True)]
     try:
         metadata = importlib.metadata.metadata("irlax")
@@ -100,10 +102,14 @@ def _extras(packages: list[Package]) -> dict[str, dict[str, Any]]:
 
 
 def _devices() -> list[dict[str, Any]]:
+    import jax
+
     return [{"id": device.id, "platform": device.platform, "kind": device.device_kind} for device in jax.devices()]
 
 
-def _report(packages: list[Package], devices: list[dict[str, Any]], checks: list[Check], healthy: bool) -> Summary:
+def _report(packages: list[Package], devices: list[dict[str, Any]], checks: list[Check], healthy: bool) -> "Summary":
+    from irlax.tables import Summary, Table, pairs
+
     device_rows = [(f"{device['platform']} {device['id']}", device["kind"]) for device in devices]
     about = [("python", platform.python_version()), ("platform", platform.platform()), *device_rows]
     needed = [(package.name, package.found, package.wanted, package.state) for package in packages if not package.extra]

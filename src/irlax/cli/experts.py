@@ -39,6 +39,7 @@ def train(
     from irlax import checks
     from irlax.cli import sampling
     from irlax.envs import evaluate
+    from irlax.loggers import TensorBoard
     from irlax.rl import PPO, SAC
     from irlax.run_folder import RunFolder
 
@@ -52,7 +53,7 @@ def train(
         key=train_key,
         steps=steps,
         seeds=seeds,
-        run=RunFolder(out, resume=resume, tensorboard=tensorboard),
+        run=RunFolder(out, resume=resume, loggers=(TensorBoard(),) if tensorboard else ()),
     )
     returns = evaluate(environment, result.best_policy, num=num, key=evaluation_key)
     text = f"{env}: return {returns.mean():.1f} ± {returns.std():.1f} over {num} episodes; policy in {out}"

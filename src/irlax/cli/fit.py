@@ -103,7 +103,8 @@ def fit(
 
     Settings of the method are --set NAME=VALUE, those of its parts and of the
     environment have dotted names: --set reward.over=s --set rounds.num=100
-    --set learner.discount=0.95 --set env.after_end=absorbing.
+    --set learner.discount=0.95 --set env.after_end=absorbing. Settings of
+    continuous control to start from: --set recipe=control.
 
     Ctrl-C (or SIGTERM) writes the fit so far to --out, marked unfinished; the
     same command with --resume continues from it.
@@ -196,19 +197,23 @@ def _fit_in_mdp(
     resume: bool,
 ) -> Any:
     """The fit in an MDP, written to `out`."""
-    from irlax.cli import fitting, inputs, resuming
+    from irlax.cli import fitting, inputs
 
     estimator = fitting.estimator_of(choice.method, choice.options, choice.settings)
     problem = inputs.read(
         mdp, demos, held_out, names=choice.columns, features=features, feature_names=feature_names, over=reward
     )
-    previous = resuming.previous_fit(out, estimator, problem, choice.key) if resume else None
+    previous = None
+    if resume:
+        from irlax.cli import resuming
+
+        previous = resuming.previous_fit(out, estimator, problem, choice.key)
     if previous is None or not previous.finished:
         result = fitting.run(estimator, problem, key=choice.key, previous=None if previous is None else previous.fit)
     elif problem.held_out is None:
         return previous.fit
     else:
-        result = resuming.with_score(previous.fit, problem.held_out)
+        result = previous.scored(problem.held_out)
     result.save(out)
     return result
 
@@ -225,12 +230,14 @@ def _fit_in_environment(
 ) -> Any:
     """The fit in an environment, written to `out`."""
     from irlax.cli import fitting, sampling
+    from irlax.loggers import TensorBoard
     from irlax.run_folder import RunFolder
 
     sampling.refuse(refused, choice.method)
     env_settings = fitting.take_env_settings(choice.settings)
     estimator = fitting.estimator_of(choice.method, choice.options, choice.settings)
     task = sampling.read(env, demos, estimator, env_settings, choice.columns)
-    result = sampling.run(estimator, task, RunFolder(out, resume=resume, tensorboard=tensorboard), key=choice.key)
+    folder = RunFolder(out, resume=resume, loggers=(TensorBoard(),) if tensorboard else ())
+    result = sampling.run(estimator, task, folder, key=choice.key)
     result.save(out)
     return result

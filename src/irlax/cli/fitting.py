@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from irlax import rl
 from irlax.cli.inputs import Problem
 from irlax.cli.methods import estimator_class
 from irlax.estimators.tabular.solvers import SOLVERS
@@ -27,7 +26,8 @@ def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str,
     """The estimator with the given options and settings: its own, those of its parts (dotted) and of its solver."""
     kind = estimator_class(method)
     known = [field.name for field in dataclasses.fields(kind)]
-    parts = _parts(kind, settings)
+    settings, defaults = _defaults(kind, method, settings)
+    parts = _parts(kind, defaults, settings)
     dotted = {f"{field}.{name}": (field, name) for field, part in parts.items() for name in _names(part)}
     fields, inside = dict(options), {}
     for name in options:
@@ -59,7 +59,21 @@ def estimator_of(method: str, options: Mapping[str, Any], settings: Mapping[str,
     of_solver = {name: _parse_value(value) for name, value in settings.items() if name not in (*known, *dotted)}
     if of_solver and solver.kind is not None:
         fields["solver"] = solver.kind(**of_solver)
-    return kind(**fields)
+    return kind(**defaults | fields)
+
+
+def _defaults(kind: Any, method: str, settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """The settings but for `recipe`, and the fields of the recipe that it names, by default of none."""
+    rest = {name: value for name, value in settings.items() if name != "recipe"}
+    if "recipe" not in settings:
+        return rest, {}
+    if settings["recipe"] != "control" or not hasattr(kind, "for_control"):
+        raise ValueError(
+            f"--set recipe must be control, of --method sampled-mce, airl or gail, but is {settings['recipe']!r} of "
+            f"--method {method}."
+        )
+    recipe = kind.for_control()
+    return rest, {field.name: getattr(recipe, field.name) for field in dataclasses.fields(kind)}
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, str]:
@@ -96,11 +110,11 @@ def _names(part: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(part)]
 
 
-def _parts(kind: Any, settings: Mapping[str, str]) -> dict[str, Any]:
+def _parts(kind: Any, defaults: Mapping[str, Any], settings: Mapping[str, str]) -> dict[str, Any]:
     """The sub-objects that an estimator's fields hold by default, by field; `--set learner=NAME` chooses another."""
     parts = {}
     for field in dataclasses.fields(kind):
-        part = field.default
+        part = defaults.get(field.name, field.default)
         if part is None:
             # A sub-object that is there only if one of its settings is given, such as a potential.
             kinds = [
@@ -116,6 +130,8 @@ def _parts(kind: Any, settings: Mapping[str, str]) -> dict[str, Any]:
 
 def _learner(own: Any, settings: Mapping[str, str]) -> Any:
     """The learner of a dynamics-free estimator: the default, or another by name, at the temperature of the default."""
+    from irlax import rl
+
     learners = {"ppo": rl.PPO, "sac": rl.SAC}
     name = settings.get("learner", type(own).__name__).lower()
     if name not in learners:
@@ -174,8 +190,9 @@ def _parse_value(text: str) -> Any:
 def _call_fit(estimator: Any, problem: Problem, reward: AbstractReward, *, key: int) -> Any:
     """Call `fit` with those arguments that this estimator takes."""
     known = inspect.signature(estimator.fit).parameters
-    options = {"held_out": problem.held_out, "key": jax.random.key(key)}
-    if problem.held_out is not None and "held_out" not in known:
+    given: dict[str, Any] = {"key": jax.random.key(key)} if "key" in known else {}
+    if "held_out" in known:
+        given["held_out"] = problem.held_out
+    elif problem.held_out is not None:
         raise ValueError(f"--held-out does not apply to {type(estimator).__name__}.")
-    given = {name: value for name, value in options.items() if name in known}
     return estimator.fit(problem.mdp, reward, problem.demos, **given)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from irlax import envs, storage
+from irlax import storage
 from irlax.cli.methods import ACTING
 from irlax.demos import Demonstrations, read_demos
 from irlax.mdp import MDP
@@ -34,7 +34,7 @@ def read(
     over: Any,
 ) -> Problem:
     """Read the files; `names` are those of the columns of a table."""
-    if not Path(mdp).exists() and (mdp in envs.NAMES or ":" in mdp):
+    if not Path(mdp).exists() and _is_environment(mdp):
         raise ValueError(
             f"This method needs an MDP in a file (.npz), but {mdp} is an environment, whose dynamics are not known. "
             f"For an environment use --method {', '.join(ACTING)}."
@@ -49,6 +49,12 @@ def read(
         if path is not None and read is not None:
             _check(path, read, loaded)
     return Problem(loaded, training, scored, reward.bind(loaded))
+
+
+def _is_environment(name: str) -> bool:
+    from irlax import envs
+
+    return name in envs.NAMES or ":" in name
 
 
 def _check(path: Path, demos: Demonstrations, mdp: MDP) -> None:

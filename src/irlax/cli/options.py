@@ -5,8 +5,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from irlax import records
-
 Over = Literal["s", "sa", "sas"]
 
 DATA, REWARD, METHOD, RESULT = "The data", "The reward", "The method", "The result"
@@ -35,4 +33,6 @@ AsJson = Annotated[bool, option("--json", text="Print JSON.", panel=RESULT)]
 
 def emit(text: Any, record: dict[str, Any], *, as_json: bool) -> None:
     """Print a result as text, or its record as JSON."""
+    from irlax import records
+
     print(records.as_json(record).decode() if as_json else text)

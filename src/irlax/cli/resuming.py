@@ -32,6 +32,11 @@ class PreviousFit(NamedTuple):
     fit: TabularFit | GoalFit
     finished: bool
 
+    def scored(self, held_out: Demonstrations) -> Any:
+        """The fit with the log likelihood of these held-out demonstrations."""
+        total = self.fit.score(held_out) * float(held_out.weights @ held_out.lengths)
+        return dataclasses.replace(self.fit, held_out_log_likelihood=total)
+
 
 def previous_fit(path: Path, estimator: Any, problem: Problem, key: int) -> PreviousFit:
     """The fit to continue; a ValueError that names the differences if it is a fit of another problem."""
@@ -60,12 +65,6 @@ def previous_fit(path: Path, estimator: Any, problem: Problem, key: int) -> Prev
             file=sys.stderr,
         )
     return PreviousFit(fit, finished)
-
-
-def with_score(fit: Any, held_out: Demonstrations) -> Any:
-    """The fit with the log likelihood of these held-out demonstrations."""
-    total = fit.score(held_out) * float(held_out.weights @ held_out.lengths)
-    return dataclasses.replace(fit, held_out_log_likelihood=total)
 
 
 def _other_settings(new: Any, old: Any) -> Iterator[tuple[str, str]]:

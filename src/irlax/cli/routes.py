@@ -10,6 +10,8 @@ import typer
 
 from irlax.cli.options import DATA, METHOD, RESULT, REWARD, AsJson, Key, emit, option
 
+#: Of all methods, those that take trips to goals.
+Method = Literal["mce", "mixture", "switching"]
 Objective = Literal["feature-matching", "discounted-likelihood", "likelihood"]
 Errors = Literal["hessian", "opg", "sandwich"]
 NETWORK = "The network"
@@ -109,7 +111,17 @@ def fit(
     held_out: Annotated[
         Path | None, option("--held-out", text="Trips to score, not to learn from.", panel=DATA)
     ] = None,
+    method: Annotated[
+        Method, option("--method", text="One reward, types of travellers, or motives that switch.", panel=METHOD)
+    ] = "mce",
     objective: Annotated[Objective, option("--objective", text="What is optimised.", panel=METHOD)] = "likelihood",
+    individual: Annotated[
+        str | None, option("--individual", text="Column of the traveller, who keeps one type (mixture).", panel=METHOD)
+    ] = None,
+    setting: Annotated[
+        list[str] | None, option("--set", text="NAME=VALUE: another setting of the method; repeatable.", panel=METHOD)
+    ] = None,
+    key: Key = 0,
     l2: Annotated[str | None, option("--l2", text="The penalty ½·l2·‖θ‖²: a number, or cv.", panel=METHOD)] = None,
     tol: Annotated[
         float | None, option("--tol", text="Stop when no entry of the gradient is larger.", panel=METHOD)
@@ -129,6 +141,8 @@ def fit(
     irlax routes fit roads.csv trips.csv --features minutes --out run
     irlax routes fit roads.csv trips.csv --nodes nodes.csv --links \\
         --features minutes,left,turns --cluster traveller --out run
+    irlax routes fit roads.csv trips.csv --features minutes,toll \\
+        --method mixture --individual traveller --set num_types=3 --out run
 
     Prints estimates with standard errors, and writes the fit and report.html
     to --out; `irlax show` and `irlax report` read it again.
@@ -164,18 +178,23 @@ def fit(
     demos = read_trips(trips, net, **columns)
     scored = None if held_out is None else read_trips(held_out, net, **columns)
     by = None if cluster is None else "episode" if cluster == trip else read_trip_column(trips, cluster, trip=trip)
-    estimator = _estimator({"objective": objective, "l2": l2, "tol": tol})
-    if objective != "likelihood" and (errors or cluster):
-        raise ValueError("Standard errors (--errors, --cluster) need --objective likelihood.")
+    estimator = _estimator(method, objective, {"l2": l2, "tol": tol}, setting or [])
+    if (objective != "likelihood" or method != "mce") and (errors or cluster):
+        raise ValueError("Standard errors of a kind (--errors, --cluster) need --method mce --objective likelihood.")
+    if individual is not None and method != "mixture":
+        raise ValueError("--individual is for --method mixture, where a traveller keeps one type.")
+    hidden: dict[str, Any] = {} if method == "mce" else {"key": _random_key(key)}
+    if individual is not None:
+        hidden["individual"] = read_trip_column(trips, individual, trip=trip)
     with interruptible(signal.SIGINT, signal.SIGTERM) as interrupt:
         try:
-            result = estimator.fit(net.mdp, reward, demos, held_out=scored)
+            result = estimator.fit(net.mdp, reward, demos, held_out=scored, **hidden)
         except KeyboardInterrupt:
             print("irlax: interrupted; nothing was written.", file=sys.stderr)
             raise typer.Exit(interrupt.exit_code) from None
     result.save(out)
     summary, record = result.summary(), result.describe()
-    if result.has_standard_errors:
+    if method == "mce" and result.has_standard_errors:
         kind = errors or ("hessian" if by is None else "sandwich")
         table = result.regression_table(kind, cluster=by)
         summary = Summary([*table.tables, summary.tables[-1]])
@@ -286,10 +305,21 @@ def _weights(text: str) -> dict[str, float]:
     return found
 
 
-def _estimator(options: dict[str, Any]) -> Any:
-    from irlax.cli.fitting import estimator_of
+def _estimator(method: str, objective: str, options: dict[str, Any], settings: list[str]) -> Any:
+    from irlax.cli.fitting import estimator_of, parse_settings
 
-    return estimator_of("mce", {name: value for name, value in options.items() if value is not None}, {})
+    given = {name: value for name, value in options.items() if value is not None}
+    if method == "mce":
+        given["objective"] = objective
+    elif objective != "likelihood":
+        raise ValueError(f"--objective is for --method mce: --method {method} maximises the likelihood.")
+    return estimator_of(method, given, parse_settings(settings))
+
+
+def _random_key(key: int) -> Any:
+    import jax
+
+    return jax.random.key(key)
 
 
 def _errors_record(fit: Any, kind: str, by: Any, cluster: str | None) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def make_env(name: str, num_envs: int, options: Mapping[str, Any] | None = None)
     """The environment of a name; one of Gymnasium has `num_envs` copies that step together."""
     copies = {"num_envs": num_envs} if name.startswith("gymnasium:") else {}
     try:
-        return envs.make(name, **copies, **(options or {}))
+        return envs.make(name, **copies | dict(options or {}))
     except TypeError as error:
         if options:
             raise ValueError(f"{name} does not take one of the settings --set env.NAME=VALUE: {error}") from None
@@ -46,14 +46,16 @@ def read(name: str, demos: Path, estimator: Any, options: Mapping[str, Any], nam
             f"the file {name}. For an MDP in a file use --method mce."
         )
     env = make_env(name, 1, options)
-    if name.startswith("gymnasium:") and not isinstance(estimator, BehaviouralCloning):
+    acting = not isinstance(estimator, BehaviouralCloning)
+    going_on = acting and estimator.for_problem(env).rounds.steps is not None
+    if name.startswith("gymnasium:") and acting and not going_on:
         env = make_env(name, estimator.rounds.episodes_for(env.horizon), options)
     if str(demos) == EXPERT:
         observed = envs.expert_demos(name, **{key: value for key, value in options.items() if key == "after_end"})
     else:
         observed = read_demos(demos, **names)
     envs.check_demos(env, observed)
-    if not isinstance(estimator, BehaviouralCloning):
+    if acting and not going_on:
         _check_length(name, env, observed)
     return Task(name, env, observed)
 
@@ -84,7 +86,7 @@ def refuse(given: Mapping[str, Any], method: str) -> None:
     advice = {
         "features": "Its reward is a network of observations.",
         "feature_names": "Its reward is a network of observations.",
-        "reward": "Use --set reward.over=s, sa or sas for what its reward may depend on.",
+        "reward": "Use --set reward.over=s, ss, sa or sas for what its reward may depend on.",
         "held_out": "Evaluate its policy in the environment instead.",
     }
     for name, value in given.items():

@@ -95,6 +95,32 @@ def _files_round_trip() -> str:
     return f"{', '.join(kinds)} written and read"
 
 
+def _programs_are_kept() -> str:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from irlax.compilation import use_compilation_cache
+
+    folder = use_compilation_cache()
+    if folder is None:
+        return "compiled programs are not kept: the folder cannot be written to, or IRLAX_COMPILATION_CACHE is off"
+    found = []
+    jax.monitoring.register_event_listener(lambda event, **_: found.append(event.rpartition("/")[2]))
+    shift, threshold = float(time.time_ns() % 2**40), "jax_persistent_cache_min_compile_time_secs"
+    before = getattr(jax.config, threshold)
+    jax.config.update(threshold, 0.0)
+    try:
+        for _ in range(2):
+            # A new function each time, so that the second program is not found in this process, but on disk.
+            jax.jit(lambda x: jnp.sin(x) + shift)(np.ones(3)).block_until_ready()
+    finally:
+        jax.config.update(threshold, before)
+    if "cache_hits" not in found:
+        raise ArithmeticError(f"a program that was compiled twice was not found in {folder}")
+    return f"kept in {folder}"
+
+
 def _within(what: str, size: float, bound: float) -> str:
     if not size <= bound:
         raise ArithmeticError(f"{what}: {size:.2g}, more than {bound:.0e}")
@@ -106,4 +132,5 @@ CHECKS: dict[str, Callable[[], str]] = {
     "the gradient of the value is the occupancy": _gradient_is_occupancy,
     "a fit converges, with a certificate": _fit_is_certified,
     "demonstrations in files": _files_round_trip,
+    "compiled programs": _programs_are_kept,
 }

@@ -57,3 +57,25 @@ def from_episodes(episodes: Iterable[tuple[Any, Any]], terminated: Any, weights:
         terminated=terminated,
         weights=weights,
     )
+
+
+def from_observations(episodes: Iterable[Any], terminated: Any) -> Demonstrations:
+    """From arrays [T + 1, obs] of observations, whose actions are not known."""
+    arrays = [checks.as_floats(f"observations of episode {k}", episode) for k, episode in enumerate(episodes)]
+    for k, array in enumerate(arrays):
+        if array.ndim != 2 or len(array) < 2 or array.shape[1] != arrays[0].shape[1]:
+            raise ValueError(
+                f"Episode {k} must be an array [T + 1, obs] of at least two observations, all of one size, but has "
+                f"shape {array.shape}."
+            )
+    if not arrays:
+        raise ValueError("There are no episodes.")
+    lengths = np.array([len(array) - 1 for array in arrays])
+    return from_rows(
+        None,
+        np.zeros((lengths.sum(), 0)),
+        lengths,
+        terminated=terminated,
+        observations=np.concatenate([array[:-1] for array in arrays]),
+        next_observations=np.concatenate([array[1:] for array in arrays]),
+    )

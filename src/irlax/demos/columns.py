@@ -169,6 +169,7 @@ READERS: dict[str, Callable[[Any, Any, int], Any]] = {
     "terminated": booleans,
     "weight": weights,
     "goal": integers,
+    "row_weight": weights,
 }
 
 

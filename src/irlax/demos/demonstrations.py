@@ -1,7 +1,8 @@
 """Demonstrations: ragged episodes, stored flat."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from irlax import checks
 from irlax.demos.columns import LARGEST
 from irlax.mdp import MDP
+from irlax.tables import Summary
 from irlax.typing import Bool, Float, Int, Shaped
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ class Demonstrations(eqx.Module):
     `rewards` are the true ones where they are known; nothing is ever learned from them.
 
     With `goals` every episode ends at a goal of its own, a state in which nothing more is earned or chosen.
+
+    An episode counts as often as its entry of `weights` says, and each of its rows as often as `row_weights` says, if
+    there are any: a row of weight 0 was observed, but its choice is not learned from.
     """
 
     actions: Shaped[np.ndarray, "n ..."]
@@ -46,6 +51,8 @@ class Demonstrations(eqx.Module):
     labels: Shaped[np.ndarray, " N"] | None = None
     #: The state at which each episode ends, if episodes have goals of their own.
     goals: Int[np.ndarray, " N"] | None = None
+    #: How often each row counts within its episode; None if all count once.
+    row_weights: Float[np.ndarray, " n"] | None = None
 
     @classmethod
     def from_arrays(
@@ -91,6 +98,7 @@ class Demonstrations(eqx.Module):
         terminated: str | None = None,
         weight: str | None = None,
         goal: str | None = None,
+        row_weight: str | None = None,
     ) -> "Demonstrations":
         """From a pandas frame with a row for each observed choice, in any order.
 
@@ -98,7 +106,8 @@ class Demonstrations(eqx.Module):
         episodes are ordered. `time` is the index t of the step from the start of its episode, from 0 on;
         gaps and late starts are kept. `next_state` is that of the next row wherever that is one step later.
         `terminated` is true on the last row of an episode only, or on all of its rows; without it every episode is
-        truncated. `weight` is the same on all rows of an episode, and so is `goal`, the state at which it ends.
+        truncated. `weight` is the same on all rows of an episode, and so is `goal`, the state at which it ends;
+        `row_weight` is of each row.
 
             df = pandas.DataFrame({"id": ["ann", "ann", "bob"], "t": [0, 1, 0], "s": [2, 0, 1], "a": [1, 0, 0]})
             demos = Demonstrations.from_frame(df, episode="id", time="t", state="s", action="a")
@@ -106,7 +115,19 @@ class Demonstrations(eqx.Module):
         from irlax.demos.frames import from_frame
         from irlax.demos.panel import Columns
 
-        return from_frame(df, Columns(episode, time, state, action, next_state, terminated, weight, goal))
+        names = Columns(episode, time, state, action, next_state, terminated, weight, goal, row_weight)
+        return from_frame(df, names)
+
+    @classmethod
+    def from_observations(cls, episodes: Iterable[Any], *, terminated: Any = False) -> "Demonstrations":
+        """From states alone: arrays [T + 1, obs] of the observations of each episode, the last one included.
+
+        Which actions were taken is not known: `actions` has no columns, and `has_actions` is False. Rewards over the
+        state, or over the state and the next, are learned from them (see `RewardNet.over`).
+        """
+        from irlax.demos.arrays import from_observations
+
+        return from_observations(episodes, terminated)
 
     @classmethod
     def from_trajectories(cls, trajectories: Iterable[Any]) -> "Demonstrations":
@@ -119,7 +140,7 @@ class Demonstrations(eqx.Module):
         return from_trajectories(trajectories)
 
     def to_frame(self) -> "pd.DataFrame":
-        """A pandas frame: episode, t, state, action; next_state, terminated, weight, goal, reward if there are any."""
+        """As a frame: episode, t, state, action; next_state, terminated, weight, goal, row_weight, reward if any."""
         from irlax.demos.frames import to_frame
 
         return to_frame(self)
@@ -151,6 +172,17 @@ class Demonstrations(eqx.Module):
         return np.repeat(np.arange(self.num_episodes), self.lengths)
 
     @property
+    def choice_weights(self) -> Float[np.ndarray, " n"]:
+        """How often each row counts: the weight of its episode times its own."""
+        weights = np.repeat(self.weights, self.lengths)
+        return weights if self.row_weights is None else weights * self.row_weights
+
+    @property
+    def has_actions(self) -> bool:
+        """Whether actions were observed, and not the states alone."""
+        return self.actions.shape[1:] != (0,)
+
+    @property
     def returns(self) -> Float[np.ndarray, " N"]:
         """The undiscounted sum of each episode's true rewards."""
         if self.rewards is None:
@@ -161,6 +193,11 @@ class Demonstrations(eqx.Module):
     def start_states(self) -> Int[np.ndarray, " N"]:
         """The first observed state of each episode."""
         return self.tabular_states[self.offsets[:-1]]
+
+    @property
+    def first_times(self) -> Int[np.ndarray, " N"]:
+        """The time of the first observed choice of each episode."""
+        return self.times[self.offsets[:-1]]
 
     @property
     def tabular_states(self) -> Int[np.ndarray, " n"]:
@@ -195,7 +232,42 @@ class Demonstrations(eqx.Module):
             rewards=pick(self.rewards, rows),
             labels=pick(self.labels, episodes),
             goals=pick(self.goals, episodes),
+            row_weights=pick(self.row_weights, rows),
         )
+
+    def with_row_weights(self, row_weights: Any) -> "Demonstrations":
+        """The same demonstrations, in which each row counts as often as its weight says."""
+        weights = checks.as_floats("row_weights", row_weights)
+        return dataclasses.replace(self, row_weights=_checked_row_weights(weights, self.num_steps))
+
+    def summary(self) -> Summary:
+        """Episodes, choices, lengths, ends and weights, as a table."""
+        from irlax.demos.overview import summary
+
+        return summary(self)
+
+    def plot(
+        self, mdp: MDP | None = None, *, by: Literal["visits", "paths"] = "visits", title: str = "", ax: Any = None
+    ) -> Any:
+        """Where the choices were observed, as a matplotlib figure: on the grid or the map of `mdp`, else as bars.
+
+        "visits" counts the observed choices in each state, by weight; "paths" draws the first 100 episodes as lines,
+        each moved a little aside so that they do not cover each other, from a dot on. With `ax` it is drawn on these
+        axes, which are returned.
+        """
+        from irlax.demos.drawing import demos_picture
+
+        return demos_picture(self, mdp, by=by, title=title, ax=ax)
+
+    def __repr__(self) -> str:
+        from irlax.demos.overview import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from irlax.demos.overview import as_html
+
+        return as_html(self)
 
     def check(self, mdp: MDP) -> None:
         """Raise a ValueError unless every row is possible in `mdp`."""
@@ -234,6 +306,7 @@ def from_rows(
     weights: Any = None,
     labels: np.ndarray | None = None,
     goals: Any = None,
+    row_weights: Any = None,
     **more: Any,
 ) -> Demonstrations:
     """Demonstrations from flat rows, checked for what can be wrong without an MDP.
@@ -258,6 +331,7 @@ def from_rows(
         next_states=None if next_states is None else _from_zero("next_states", next_states),
         labels=labels,
         goals=None if goals is None else _checked_goals(goals, lengths),
+        row_weights=None if row_weights is None else _checked_row_weights(row_weights, len(clock)),
         **more,
     )
     _refuse_contradictions(demos)
@@ -328,4 +402,13 @@ def _checked_weights(weights: Any, lengths: Int[np.ndarray, " N"]) -> Float[np.n
             raise ValueError(
                 f"`weights` must have a finite sum over all steps, but the largest is {weights.max():.3g}."
             )
+    return weights
+
+
+def _checked_row_weights(weights: Any, num_rows: int) -> Float[np.ndarray, " n"]:
+    weights = checks.as_floats("row_weights", weights)
+    checks.has_shape("row_weights", weights, (num_rows,), "(n,), one for each row")
+    checks.finite("row_weights", weights)
+    if (weights < 0).any() or not weights.any():
+        raise ValueError("`row_weights` must not be negative, and not all of them zero.")
     return weights

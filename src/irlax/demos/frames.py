@@ -46,6 +46,8 @@ def to_frame(demos: Demonstrations) -> "pd.DataFrame":
         table["weight"] = demos.weights[episode]
     if demos.goals is not None:
         table["goal"] = demos.goals[episode]
+    if demos.row_weights is not None:
+        table["row_weight"] = demos.row_weights
     if demos.rewards is not None:
         table["reward"] = demos.rewards
     return pd.DataFrame(table)

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax.demos.demonstrations import Demonstrations
+from irlax.demos.sizes import padded, rounded_up
 from irlax.mdp import MDP
 from irlax.planning.occupancy import refuse_other_problem
-from irlax.planning.plan import Plan
-from irlax.precision import exact
+from irlax.planning.plan import Plan, small_log_policies
+from irlax.precision import exact, is_traced
 from irlax.typing import Array, Float, Int
 
 
@@ -47,6 +48,9 @@ def trajectory_log_likelihood(mdp: MDP, plan: Plan, demos: Demonstrations) -> Fl
 
 def log_policy_by_time(plan: Plan, states: Int[Any, "T M"], actions: Int[Any, "T M"]) -> Float[Array, "T M"]:
     """log π_t(a|s) of choices given by their cells, row t of those at time t; one row if the horizon is infinite."""
+    log_policies = small_log_policies(plan)
+    if log_policies is not None:
+        return log_policies[np.arange(len(log_policies))[:, None], np.asarray(actions), np.asarray(states)]
     if plan.mdp.horizon is None:
         return _choose(plan, plan.value, states, actions)
     return _by_time(plan, jnp.asarray(states, jnp.int32), jnp.asarray(actions, jnp.int32))
@@ -55,25 +59,20 @@ def log_policy_by_time(plan: Plan, states: Int[Any, "T M"], actions: Int[Any, "T
 def log_policy_of_choices(plan: Plan, demos: Demonstrations) -> Float[Array, " n"]:
     """log π_t(a|s) of each observed choice, one time step at a time, so that T·S·A is never built."""
     cells = plan.mdp.rows.cells(demos.tabular_states, demos.actions)
+    log_policies = small_log_policies(plan)
+    if log_policies is not None:
+        times = 0 if plan.mdp.horizon is None else demos.times
+        return log_policies[times, np.asarray(cells[1]), np.asarray(cells[0])]
     if plan.mdp.horizon is None:
-        return _choose(plan, plan.value, *cells)
-    horizon, rows = plan.mdp.horizon, np.arange(demos.num_steps)
-    # An episode has at most one choice at each time, so rows fit a grid [T, N]; empty places point at row 0.
-    grid = np.zeros((horizon, demos.num_episodes), np.int64)
-    grid[demos.times, demos.episode] = rows
-    states, actions = (array[grid] for array in cells)
-    return _by_row(plan, states, actions, demos.times, demos.episode)
-
-
-@jax.jit
-def _by_row(
-    plan: Plan,
-    states: Int[Array, "T N"],
-    actions: Int[Array, "T N"],
-    times: Int[Array, " n"],
-    episode: Int[Array, " n"],
-) -> Float[Array, " n"]:
-    return _by_time(plan, states, actions)[times, episode]
+        found, rows = _choose(plan, plan.value, *padded(*cells)), slice(demos.num_steps)
+    else:
+        # An episode has at most one choice at each time, so rows fit a grid [T, N]; empty places point at row 0.
+        grid = np.zeros((plan.mdp.horizon, rounded_up(demos.num_episodes)), np.int64)
+        grid[demos.times, demos.episode] = np.arange(demos.num_steps)
+        states, actions = (array[grid] for array in cells)
+        found, rows = _by_time(plan, states, actions), (demos.times, demos.episode)
+    # Selected on the host where it can be: by JAX, this would be compiled for each number of rows.
+    return found[rows] if is_traced(found) else np.asarray(found)[rows]
 
 
 @jax.jit
@@ -92,5 +91,7 @@ def _by_episode(mdp: MDP, plan: Plan, demos: Demonstrations, discounted: bool) -
     demos.check(mdp)
     refuse_other_problem(mdp, plan)
     weight = mdp.discount ** jnp.asarray(demos.times, float) if discounted else 1.0
+    if demos.row_weights is not None:
+        weight = weight * jnp.asarray(demos.row_weights)
     choices = weight * log_policy_of_choices(plan, demos)
     return jnp.zeros(demos.num_episodes).at[demos.episode].add(choices)

@@ -36,6 +36,7 @@ def load(path: Path) -> Demonstrations:
     ``rewards``          float [n]      optional
     ``labels``           int or text [N]  optional
     ``goals``            int [N]        optional: the state at which each episode ends
+    ``row_weights``      float [n]      optional: how often each row counts within its episode
     ``format``           text           optional: "irlax-demos-1"
     ===================  =============  ==========================================================
     """
@@ -56,7 +57,7 @@ def load(path: Path) -> Demonstrations:
 def _checked(arrays: dict[str, np.ndarray]) -> Demonstrations:
     native = {name: _of_kind(name, array, arrays) for name, array in arrays.items()}
     num_rows, lengths = len(native["actions"]), _lengths(native["offsets"], len(native["actions"]))
-    for name in ("states", "next_states", "times", "rewards"):
+    for name in ("states", "next_states", "times", "rewards", "row_weights"):
         if name in native:
             checks.has_shape(name, native[name], (num_rows,), "(n,)")
     for name in ("observations", "next_observations"):
@@ -83,6 +84,7 @@ def _checked(arrays: dict[str, np.ndarray]) -> Demonstrations:
         next_observations=native.get("next_observations"),
         rewards=native.get("rewards"),
         goals=native.get("goals"),
+        row_weights=native.get("row_weights"),
     )
 
 
@@ -98,7 +100,7 @@ def _lengths(offsets: Int[np.ndarray, "..."], num_rows: int) -> Int[np.ndarray, 
 
 
 _INTEGERS = {"offsets", "times", "states", "next_states", "goals"}
-_FLOATS = {"weights", "rewards", "observations", "next_observations"}
+_FLOATS = {"weights", "row_weights", "rewards", "observations", "next_observations"}
 
 
 def _of_kind(name: str, array: np.ndarray, others: dict[str, np.ndarray]) -> np.ndarray:

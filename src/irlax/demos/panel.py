@@ -13,7 +13,7 @@ from irlax.typing import Bool, Float, Int
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPTIONAL = ("next_state", "terminated", "weight", "goal")
+OPTIONAL = ("next_state", "terminated", "weight", "goal", "row_weight")
 
 
 class Columns(eqx.Module):
@@ -27,6 +27,7 @@ class Columns(eqx.Module):
     terminated: Any = None
     weight: Any = None
     goal: Any = None
+    row_weight: Any = None
 
     @property
     def names(self) -> dict[str, Any]:
@@ -70,6 +71,7 @@ class Steps(eqx.Module):
     terminated: Bool[np.ndarray, " n"] | None
     weight: Float[np.ndarray, " n"] | None
     goal: Int[np.ndarray, " n"] | None
+    row_weight: Float[np.ndarray, " n"] | None
     #: The user's name of the episode of the i-th step.
     label: Callable[[int], Any]
 
@@ -189,6 +191,7 @@ def demonstrations(names: Columns, column: Callable[[Any], Any]) -> Demonstratio
         weights=None if steps.weight is None else steps.weight[last],
         labels=distinct[by_name],
         goals=None if steps.goal is None else steps.goal[last],
+        row_weights=steps.row_weight,
     )
 
 

@@ -1,13 +1,17 @@
 """Whether demonstrations are possible in an MDP."""
 
+import contextlib
+
 import jax
 import numpy as np
 
 from irlax.demos.demonstrations import Demonstrations
+from irlax.demos.sizes import padded
 from irlax.demos.statistics import DemoStatistics
 from irlax.mdp import MDP
-from irlax.precision import is_traced, scope
-from irlax.typing import Int
+from irlax.planning.small import MAX_TRANSITIONS, dense_transitions
+from irlax.precision import is_traced, scope, staged
+from irlax.typing import Float, Int
 
 
 def check(demos: Demonstrations, mdp: MDP) -> None:
@@ -65,8 +69,7 @@ def check_statistics(statistics: DemoStatistics, mdp: MDP) -> None:
         )
     for action, counted in enumerate(statistics.transitions):
         before, after = counted.nonzero()
-        with jax.ensure_compile_time_eval(), scope():
-            likely = np.asarray(mdp.dynamics.probability(*mdp.rows.cells(before, np.full(len(before), action)), after))
+        likely = _probability(mdp, before, np.full(len(before), action), after)
         if (likely <= 0).any():
             worst = int(np.argmax(likely <= 0))
             raise ValueError(
@@ -87,12 +90,8 @@ def refuse_rows(demos: Demonstrations, bad: np.ndarray, values: np.ndarray, rule
 
 def _refuse_impossible_moves(demos: Demonstrations, mdp: MDP) -> None:
     rows, after = demos.moves()
-    if not len(rows):
-        return
     before = demos.tabular_states[rows]
-    # Inside a user's `jit` these are constants: their values are known.
-    with jax.ensure_compile_time_eval(), scope():
-        likely = np.asarray(mdp.dynamics.probability(*mdp.rows.cells(before, demos.actions[rows]), after))
+    likely = _probability(mdp, before, demos.actions[rows], after)
     if (likely <= 0).any():
         worst = int(np.argmax(likely <= 0))
         row = int(rows[worst])
@@ -101,3 +100,17 @@ def _refuse_impossible_moves(demos: Demonstrations, mdp: MDP) -> None:
             f"{demos.actions[row]} to state {after[worst]}, which has probability 0 in the MDP"
             + (f"; {int((likely <= 0).sum()) - 1} more rows do the same." if (likely <= 0).sum() > 1 else ".")
         )
+
+
+def _probability(
+    mdp: MDP, states: Int[np.ndarray, " n"], actions: Int[np.ndarray, " n"], after: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """P(s' | s, a) of moves."""
+    if not len(states):
+        return np.zeros(0)
+    if mdp.rows.one_per_state and mdp.num_actions * mdp.num_states**2 <= MAX_TRANSITIONS:
+        return dense_transitions(mdp.dynamics)[actions, states, after]
+    moves = padded(*mdp.rows.cells(states, actions), after)
+    # Inside a user's `jit` these are constants: their values are known. Elsewhere it is one compiled program.
+    with jax.ensure_compile_time_eval() if staged() else contextlib.nullcontext(), scope():
+        return np.asarray(mdp.dynamics.probability(*moves))[: len(states)]

@@ -33,12 +33,13 @@ def read_demos(
     terminated: str | None = None,
     weight: str | None = None,
     goal: str | None = None,
+    row_weight: str | None = None,
 ) -> Demonstrations:
     """Read demonstrations from a .csv, .parquet or .npz file.
 
     Tables have a row for each observed choice, in any order; the arguments name their columns, which are
-    those of `Demonstrations.from_frame`. Columns called next_state, terminated, weight and goal are used where
-    there are any, unless others are named.
+    those of `Demonstrations.from_frame`. Columns called next_state, terminated, weight, goal and row_weight are
+    used where there are any, unless others are named.
 
         episode,t,state,action
         ann,0,2,1
@@ -53,7 +54,7 @@ def read_demos(
     path = storage.existing_file(path, SUFFIXES)
     if path.suffix.lower() == ".npz":
         return npz.load(path)
-    names = panel.Columns(episode, time, state, action, next_state, terminated, weight, goal)
+    names = panel.Columns(episode, time, state, action, next_state, terminated, weight, goal, row_weight)
     try:
         demos = _read_csv(path, names) if path.suffix.lower() == ".csv" else _read_parquet(path, names)
     except (TypeError, ValueError) as error:

@@ -68,6 +68,10 @@ class DemoStatistics(eqx.Module):
         tally.add(_steps(demos), ended=True)
         return from_tally(tally)
 
+    def __repr__(self) -> str:
+        sizes = f"{self.num_states:,} states, {self.num_actions:,} actions"
+        return f"DemoStatistics({self.num_steps:,} choices, {sizes}, discount {self.discount:g})"
+
     @property
     def num_states(self) -> int:
         """S."""
@@ -161,6 +165,10 @@ class DemoStatistics(eqx.Module):
         return int(self.endings.count[which].sum())
 
 
+#: Why statistics cannot be made, once it is said where the weights of rows are.
+NO_ROW_WEIGHTS = "Statistics count whole rows, without weights of their own, but {}. Fit to the Demonstrations instead."
+
+
 def new_tally(num_states: int, num_actions: int, discount: float, horizon: int | None) -> Tally:
     """An empty tally for a problem of this size, once the sizes have been checked."""
     sizes = checks.count("num_states", num_states), checks.count("num_actions", num_actions)
@@ -201,6 +209,8 @@ def from_tally(tally: Tally) -> DemoStatistics:
 
 def _steps(demos: Demonstrations) -> Steps:
     """Demonstrations in memory as the rows of a sorted table."""
+    if demos.row_weights is not None:
+        raise ValueError(NO_ROW_WEIGHTS.format("these demonstrations have them"))
     episode, labels = demos.episode, demos.labels
     follows = np.ones(demos.num_steps, bool)
     follows[demos.offsets[:-1]] = False
@@ -214,5 +224,6 @@ def _steps(demos: Demonstrations) -> Steps:
         terminated=demos.terminated[episode],
         weight=demos.weights[episode],
         goal=None if demos.goals is None else demos.goals[episode],
+        row_weight=None,
         label=lambda i: int(episode[i]) if labels is None else labels[episode[i]].item(),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from irlax import storage
 from irlax.demos import panel
 from irlax.demos.read_write import checked_names, open_parquet
-from irlax.demos.statistics import DemoStatistics, from_tally, new_tally
+from irlax.demos.statistics import NO_ROW_WEIGHTS, DemoStatistics, from_tally, new_tally
 from irlax.demos.tally import Tally
 from irlax.progress import progress_bar
 from irlax.typing import Bool
@@ -97,6 +97,8 @@ def statistics_from_parquet(
                 f"Statistics have no goals, but the file has a column `{names.goal}`. Read it with `read_demos`, or "
                 f"rename the column if it holds something else."
             )
+        if names.row_weight is not None:
+            raise ValueError(NO_ROW_WEIGHTS.format(f"the file has a column `{names.row_weight}`"))
         _count(_pieces(path, file, names, progress), names, tally)
         return from_tally(tally)
     except (TypeError, ValueError) as error:

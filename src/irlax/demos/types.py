@@ -53,7 +53,10 @@ class Types(eqx.Module):
         weights = np.concatenate([np.asarray(reward.weights), np.zeros(len(moved) * len(self.names))])
         return [
             LinearReward(
-                np.concatenate([plain, *(plain[..., k, None] * row for k in moved)], axis=-1), weights, names=names
+                np.concatenate([plain, *(plain[..., k, None] * row for k in moved)], axis=-1),
+                weights,
+                names=names,
+                known=reward.known,
             )
             for row in self.values
         ]

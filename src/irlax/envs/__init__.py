@@ -13,6 +13,7 @@ from irlax.envs.experts import expert_demos
 from irlax.envs.gridworld import Gridworld, cliff
 from irlax.envs.gymnasium import GymnasiumEnvironment, HostStep
 from irlax.envs.make import NAMES, make
+from irlax.envs.mjx import MJX, disabled_ant
 from irlax.envs.mountain_car import MountainCar
 from irlax.envs.objectworld import Objectworld
 from irlax.envs.pendulum import Pendulum
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from irlax.envs.wrappers import RewardWrapper
 
 __all__ = [
+    "MJX",
     "NAMES",
     "Absorbing",
     "AbstractEnvironment",
@@ -57,6 +59,7 @@ __all__ = [
     "cliff",
     "collect",
     "complete",
+    "disabled_ant",
     "evaluate",
     "expert_demos",
     "make",

@@ -48,7 +48,7 @@ class BusPanel(eqx.Module):
         observed = self.increments >= 0
         if not observed.any():
             raise ValueError("No increment was observed, so their probabilities cannot be estimated.")
-        weights = np.repeat(self.demos.weights, self.demos.lengths)
+        weights = self.demos.choice_weights
         return np.bincount(self.increments[observed], weights=weights[observed])
 
     @property

@@ -19,6 +19,10 @@ def check_demos(env: Any, demos: Demonstrations) -> None:
             "These demonstrations have states but no observations. Collect them in the environment: "
             "`envs.collect(env, policy, num=..., key=key)`."
         )
+    if demos.row_weights is not None:
+        raise ValueError(
+            "Estimators that act in an environment take weights of episodes, not of rows. Leave `row_weights` out."
+        )
     size = env.observation_size
     for name in ("observations", "next_observations"):
         array = getattr(demos, name)
@@ -34,6 +38,8 @@ def check_demos(env: Any, demos: Demonstrations) -> None:
 
 def _check_actions(env: Any, demos: Demonstrations) -> None:
     actions = demos.actions
+    if not demos.has_actions:
+        return
     if isinstance(env.actions, Discrete):
         num = env.actions.num
         if actions.dtype.kind not in "iu":

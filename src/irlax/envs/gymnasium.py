@@ -1,12 +1,16 @@
 """Gymnasium's environments for our learners. Gymnasium itself is imported when one is made."""
 
 import contextlib
+import functools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from irlax import checks
+from irlax.envs.stepping import Copies, Fields, Layout, Task
+from irlax.envs.workers import Workers
 from irlax.spaces import Box, Discrete
 from irlax.typing import Bool, Float, Shaped
 
@@ -37,6 +41,13 @@ class GymnasiumEnvironment:
     "fixed-horizon" or "absorbing". Whether the horizon is fixed is known for the ids of Gymnasium that never
     end; for others of that kind say `fixed_horizon=True`.
 
+    With `workers` the copies are stepped by so many processes, each a part of them; "auto" takes as many as there are
+    cores, or copies. Every copy has its own random numbers, seeded by its place among the copies, so that episodes do
+    not depend on the number of workers. `start_step` and `finish_step` are `step` in two parts, between which this
+    process can do something else; `HostRunner.start_collecting` does the same for many steps of a policy. An error in a
+    worker is raised here with its traceback. Workers end with this object or with the interpreter, at an error and at
+    an interrupt; `reset` starts them again.
+
     Actions outside their box are clipped to it.
     """
 
@@ -48,84 +59,98 @@ class GymnasiumEnvironment:
         horizon: int | None = None,
         after_end: Literal["reset", "fixed-horizon", "absorbing"] = "reset",
         fixed_horizon: bool | None = None,
+        workers: int | Literal["auto"] | None = None,
         **options: Any,
     ):
         checks.count("num_envs", num_envs)
         checks.one_of("after_end", after_end, ("reset", "fixed-horizon", "absorbing"))
         if isinstance(env, str) and checks.horizon(horizon) is not None:
             options["max_episode_steps"] = horizon
-        first = _made(env, options)
-        limit = checks.horizon(horizon) or _time_limit(first)
-        self.name = env if isinstance(env, str) else type(first.unwrapped).__name__
-        self.num_envs, self.horizon = num_envs, limit
-        self.actions, self._first_action = _action_space(first)
-        _check_observation_space(first)
-        self._envs = [first] + [_made(env, options) for _ in range(num_envs - 1)]
-        if after_end != "reset":
-            from irlax.envs.wrappers import ContinueAfterEnd
-
-            self._envs = [ContinueAfterEnd(copy, limit, indicator=after_end == "absorbing") for copy in self._envs]
+        example = _made(env, options)
+        self.horizon = checks.horizon(horizon) or _time_limit(example)
+        self.name = env if isinstance(env, str) else type(example.unwrapped).__name__
+        self.num_envs = num_envs
+        self.actions, self._first_action = _action_space(example)
+        self.observation_size = _observation_size(example) + (after_end == "absorbing")
         known = self.name.split("/")[-1].rsplit("-", 1)[0] in _ENDLESS
         self.fixed_horizon = after_end != "reset" or (known if fixed_horizon is None else fixed_horizon)
-        self._times = np.zeros(num_envs, int)
-
-    @property
-    def observation_size(self) -> int:
-        """Length of an observation vector."""
-        space = self._envs[0].observation_space
-        assert space.shape is not None
-        return space.shape[0]
+        space = example.action_space
+        # The registered entry, not its name: ids that are registered by a script are not known to a worker.
+        factory = functools.partial(_gymnasium().make, example.spec) if isinstance(env, str) else env
+        task = Task(factory, self.name, self.horizon, after_end)
+        layout = Layout(num_envs, self.observation_size, space.shape, space.dtype.str)
+        example.close()
+        num_workers = _number(workers, num_envs)
+        self._copies = Workers(task, layout, num_workers) if num_workers else InProcess(task, layout)
 
     def reset(self, seed: int | None = None) -> Float[np.ndarray, "num obs"]:
         """Start a new episode in every copy; copy i is seeded with seed + i."""
-        seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
-        self._times[:] = 0
-        return np.stack([self._first(i, seed) for i, seed in enumerate(seeds)])
+        self._copies.reset(seed)
+        return self._copies.fields.observation.copy()
 
     def step(self, actions: Shaped[np.ndarray, "num ..."]) -> HostStep:
         """Act in every copy."""
-        rows = [self._step(i, action) for i, action in enumerate(self._checked(actions))]
-        return HostStep(*map(np.stack, zip(*rows, strict=True)))
+        self.start_step(actions)
+        return self.finish_step()
+
+    def start_step(self, actions: Shaped[np.ndarray, "num ..."]) -> None:
+        """Act in every copy, and return at once if there are workers; `finish_step` must follow."""
+        self._copies.fields.action[:] = self._checked(actions)
+        self._copies.send("step")
+
+    def finish_step(self) -> HostStep:
+        """The result of the actions that `start_step` took."""
+        self._copies.receive()
+        return HostStep(*(field.copy() for field in self._copies.fields[1:]))
 
     def close(self) -> None:
         """Close the simulators."""
-        for env in self._envs:
-            env.close()
+        self._copies.close()
 
-    def _step(self, i: int, action: Any) -> tuple[Any, ...]:
-        final, reward, terminated, truncated, _ = self._envs[i].step(action)
-        self._times[i] += 1
-        final = self._finite(final, "step")
-        terminated = bool(terminated)
-        truncated = not terminated and bool(truncated or self._times[i] >= self.horizon)
-        observation = self._first(i, None) if terminated or truncated else final
-        return observation, final, np.float64(reward), np.bool_(terminated), np.bool_(truncated)
-
-    def _first(self, i: int, seed: int | None) -> Float[np.ndarray, " obs"]:
-        self._times[i] = 0
-        return self._finite(self._envs[i].reset(seed=seed)[0], "reset")
-
-    def _finite(self, observation: Any, source: str) -> Float[np.ndarray, " obs"]:
-        observation = np.asarray(observation, np.float32)
-        if not np.isfinite(observation).all():
-            raise ValueError(
-                f"{self.name} gave an observation with NaN or infinite entries at "
-                f"{checks.places(~np.isfinite(observation))} from its {source}(). Its simulation has probably "
-                f"diverged: bound the actions, or check the environment with `gymnasium.utils.env_checker.check_env`."
-            )
-        return observation
-
-    def _checked(self, actions: Any) -> list[Any]:
+    def _checked(self, actions: Any) -> np.ndarray:
         actions = np.asarray(actions)
         if isinstance(self.actions, Discrete):
             checks.has_shape("actions", actions, (self.num_envs,), "(num_envs,)")
             actions = checks.as_integers("actions", actions)
             checks.in_range("actions", actions, self.actions.num, "actions")
-            return [self._first_action + int(action) for action in actions]
+            return self._first_action + actions
         low, high = np.asarray(self.actions.low), np.asarray(self.actions.high)
         checks.has_shape("actions", actions, (self.num_envs, len(low)), "(num_envs, coordinates)")
         checks.finite("actions", actions)
-        return list(np.clip(actions, low, high).astype(self._envs[0].action_space.dtype))
+        return np.clip(actions, low, high)
+
+
+class InProcess:
+    """All copies in this process, with the methods of `Workers`."""
+
+    def __init__(self, task: Task, layout: Layout) -> None:
+        self.fields = Fields.over(np.zeros(Fields.size(layout), np.uint8), layout)
+        self._copies = Copies(task, self.fields, 0, layout.num)
+
+    def reset(self, seed: int | None) -> None:
+        """Start an episode in every copy."""
+        self._copies.reset(seed)
+
+    def send(self, name: str) -> None:
+        """Call a method of the copies, now."""
+        getattr(self._copies, name)()
+
+    def receive(self) -> None:
+        """Nothing: it is done."""
+
+    def close(self) -> None:
+        """Close the simulators."""
+        self._copies.close()
+
+
+def _number(workers: Any, num_envs: int) -> int:
+    """How many processes; 0: none but this one."""
+    if workers is None:
+        return 0
+    if workers == "auto":
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return min(cores, num_envs)
+    return min(checks.count("workers", workers), num_envs)
 
 
 def _made(env: str | Callable[[], Any], options: dict[str, Any]) -> Any:
@@ -133,10 +158,14 @@ def _made(env: str | Callable[[], Any], options: dict[str, Any]) -> Any:
         if not callable(env) or options:
             raise TypeError("`env` must be a Gymnasium id with options, or a function that makes one and takes none.")
         return env()
-    import gymnasium as gym
-
     with _gymnasium_errors(env):
-        return gym.make(env, **options)
+        return _gymnasium().make(env, **options)
+
+
+def _gymnasium() -> Any:
+    import gymnasium
+
+    return gymnasium
 
 
 @contextlib.contextmanager
@@ -161,7 +190,7 @@ def _time_limit(env: Any) -> int:
     return limit
 
 
-def _check_observation_space(env: Any) -> None:
+def _observation_size(env: Any) -> int:
     from gymnasium import spaces
 
     space = env.observation_space
@@ -170,6 +199,7 @@ def _check_observation_space(env: Any) -> None:
             f"Observations must be a flat Box of floats, but the space is {space}. Make the environment by a function "
             f"that wraps it in `gymnasium.wrappers.FlattenObservation` (and, for integers, `DtypeObservation`)."
         )
+    return space.shape[0]
 
 
 def _action_space(env: Any) -> tuple[Discrete | Box, int]:

@@ -1,5 +1,17 @@
-"""The rollout engine for environments outside JAX: actions are chosen in JAX, steps are taken on the host."""
+"""The rollout engine for environments outside JAX: actions are chosen in JAX, steps are taken on the host.
 
+To learn while environments step, start to collect with the policy of now, learn from what was collected before, and
+take the result when it is needed:
+
+    collecting = runner.start_collecting(policy, length, explore, key=key)
+    ...                                                  # learn
+    batch, returns = collecting.result()
+
+What is collected is the same as by `collect_steps`; it is the policy that is older by what was learned meanwhile. With
+environments in worker processes (`make(..., workers="auto")`) both sides have cores of their own.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -77,6 +89,7 @@ class HostRunner:
         self._totals = np.zeros(env.num_envs)
         #: Whether all actions of the current episode are the policy's own.
         self._own = np.ones(env.num_envs, bool)
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="irlax-collecting")
 
     def collect_steps(
         self, policy: SamplingPolicy | None, length: int, explore: float, *, key: PRNGKeyArray
@@ -94,6 +107,23 @@ class HostRunner:
             steps.append(step._replace(reward=np.asarray(step.reward, np.float32)))
         return jax.tree.map(lambda *rows: jnp.asarray(np.stack(rows)), *steps), returns
 
+    def start_collecting(
+        self, policy: SamplingPolicy | None, length: int, explore: float, *, key: PRNGKeyArray
+    ) -> Future[tuple[Transition, list[float]]]:
+        """`collect_steps` in the background; `.result()` of what is returned waits for it, and raises its errors.
+
+        One after the other: a second call begins when the first has ended. Take the result before the runner is used
+        otherwise.
+        """
+        # This setting holds in one thread only.
+        double_precision = jax.config.read("jax_enable_x64")
+
+        def collect() -> tuple[Transition, list[float]]:
+            with jax.enable_x64(double_precision):
+                return self.collect_steps(policy, length, explore, key=key)
+
+        return self._background.submit(collect)
+
     def collect_episodes(
         self, policy: SamplingPolicy, quota: Int[np.ndarray, " num"], *, key: PRNGKeyArray
     ) -> Transition:
@@ -104,6 +134,16 @@ class HostRunner:
             finished += steps[-1].terminated | steps[-1].truncated
             time += 1
         return jax.tree.map(lambda *rows: np.stack(rows), *steps)
+
+    @property
+    def numbers(self) -> list[np.ndarray]:
+        """All that a runner knows beside the environments themselves."""
+        return [np.asarray(leaf) for leaf in jax.tree.leaves((self._copies, self._totals, self._own))]
+
+    @numbers.setter
+    def numbers(self, numbers: list[np.ndarray]) -> None:
+        structure = jax.tree.structure((self._copies, self._totals, self._own))
+        self._copies, self._totals, self._own = jax.tree.unflatten(structure, [number.copy() for number in numbers])
 
     def _advance(self, policy: SamplingPolicy | None, explore: float, time: int, *, key: PRNGKeyArray) -> Transition:
         """One step of all environments, as transitions [N] in numpy."""

@@ -12,6 +12,7 @@ from irlax.envs.cartpole import CartPole
 from irlax.envs.environment import AbstractEnvironment
 from irlax.envs.gridworld import Gridworld, cliff
 from irlax.envs.gymnasium import GymnasiumEnvironment
+from irlax.envs.mjx import MJX
 from irlax.envs.mountain_car import MountainCar
 from irlax.envs.objectworld import Objectworld
 from irlax.envs.pendulum import Pendulum
@@ -45,6 +46,7 @@ _ELSEWHERE: dict[str, Callable[..., AbstractEnvironment | GymnasiumEnvironment]]
     "brax": Brax,
     "gymnasium": GymnasiumEnvironment,
     "gymnax": Gymnax,
+    "mjx": lambda name, **options: _continued(MJX, name, **options),
 }
 #: The names that `make` knows, but for those of other libraries.
 NAMES = (*_CONTINUOUS, *_TABULAR)
@@ -54,12 +56,13 @@ def make(name: str, **options: Any) -> AbstractEnvironment | GymnasiumEnvironmen
     """An environment by its name. The names of our own give environments with a fixed horizon.
 
     "cartpole", "pendulum", "mountain-car", "acrobot", "point-maze"; "risky-path", "gridworld", "cliff",
-    "two-state-cycle", "random-mdp", "objectworld" (see `Tabular`); "gymnasium:ID", "gymnax:NAME", "brax:NAME" for
-    those of other libraries, which end as they end there. Options go to the environment's class.
+    "two-state-cycle", "random-mdp", "objectworld" (see `Tabular`); "gymnasium:ID", "mjx:NAME", "gymnax:NAME",
+    "brax:NAME" for those of other libraries, which end as they end there. Options go to the environment's class.
 
     What follows the end of the first five, where they have one, is `after_end`: "fixed-horizon" repeats the last
     observation (see `FixedHorizon`), "absorbing" has one state for every end (see `Absorbing`), which is better to
-    learn a reward from. `expert_demos` takes the same option.
+    learn a reward from. `expert_demos` takes the same option. "gymnasium:ID" and "mjx:NAME" have it too, with a third
+    value, their default: "reset" ends the episode.
     """
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of an environment, but is a {type(name).__name__}.")
@@ -75,7 +78,7 @@ def make(name: str, **options: Any) -> AbstractEnvironment | GymnasiumEnvironmen
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     raise ValueError(
         f"There is no environment {name!r}. {hint}There are {', '.join(NAMES)}, and with a prefix those of other "
-        f"libraries: gymnasium:ID, gymnax:NAME, brax:NAME."
+        f"libraries: gymnasium:ID, mjx:NAME, gymnax:NAME, brax:NAME."
     )
 
 
@@ -85,6 +88,14 @@ def _continuous(
     checks.one_of("after_end", after_end, tuple(_AFTER_END))
     made = problem(**options)
     return made if made.fixed_horizon else _AFTER_END[after_end](made)
+
+
+def _continued(
+    problem: Callable[..., AbstractEnvironment], name: str, *, after_end: str = "reset", **options: Any
+) -> AbstractEnvironment:
+    checks.one_of("after_end", after_end, ("reset", *_AFTER_END))
+    made = problem(name, **options)
+    return made if made.fixed_horizon or after_end == "reset" else _AFTER_END[after_end](made)
 
 
 def _tabular(

@@ -1,6 +1,6 @@
-"""Gymnasium wrappers: learned rewards for other learners, and episodes that continue after their end.
+"""A Gymnasium wrapper: learned rewards for other learners.
 
-Apart from the rest, since their base class makes them import Gymnasium.
+Apart from the rest, since its base class makes it import Gymnasium.
 """
 
 from collections.abc import Callable
@@ -42,36 +42,3 @@ class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
             raise ValueError(f"`reward` must give one finite number, but gave {reward!r}.")
         self._last = after
         return after, float(reward), terminated, truncated, info | {"true_reward": true_reward}
-
-
-class ContinueAfterEnd(gym.Wrapper):
-    """`FixedHorizon`, or `Absorbing` if there is an indicator, for one Gymnasium environment."""
-
-    def __init__(self, env: gym.Env, horizon: int, *, indicator: bool):
-        super().__init__(env)
-        self._horizon, self._indicator = horizon, indicator
-        self._ended, self._time, self._last = False, 0, np.zeros(0)
-        if indicator:
-            space = env.observation_space
-            assert isinstance(space, gym.spaces.Box)
-            low, high = (np.append(np.minimum(space.low, 0), 0), np.append(np.maximum(space.high, 0), 1))
-            self.observation_space = gym.spaces.Box(low.astype(np.float32), high.astype(np.float32))
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        self._last, info = self.env.reset(seed=seed, options=options)
-        self._ended, self._time = False, 0
-        return self._observe(), info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self._time += 1
-        reward, truncated, info = 0.0, False, {}
-        if not self._ended:
-            self._last, reward, self._ended, truncated, info = self.env.step(action)
-        truncated = self._time >= self._horizon or (truncated and not self._ended)
-        return self._observe(), float(reward), False, truncated, info
-
-    def _observe(self) -> np.ndarray:
-        if not self._indicator:
-            return self._last
-        kept = np.zeros_like(self._last) if self._ended else self._last
-        return np.append(kept, float(self._ended)).astype(np.float32)

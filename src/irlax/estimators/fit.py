@@ -1,7 +1,6 @@
 """What every estimator returns."""
 
 import abc
-import html
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ import equinox as eqx
 
 from irlax.demos import Demonstrations
 from irlax.iteration import History
+from irlax.notebook_html import framed
 from irlax.report.html import Page
 from irlax.status import Status
 from irlax.tables import Summary
@@ -65,10 +65,12 @@ class Fit(eqx.Module):
 
         return save(self, path)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.method}: {self.status.value})"
+
     def _repr_html_(self) -> str:
         """The summary, as notebooks show it."""
-        tables = "".join(table.to_html() for table in self.summary().tables)
-        return f"<div><p><b>{html.escape(self.method)}</b>: {html.escape(self.status.value)}</p>{tables}</div>"
+        return framed(self.summary().to_html(), title=self.method, text=self.status.value)
 
 
 class RewardFit(Fit):

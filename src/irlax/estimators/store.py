@@ -12,6 +12,7 @@ What is in the record is said by the fit's own class (see `irlax.registry`).
 """
 
 import contextlib
+import importlib
 import os
 import platform
 import re
@@ -44,6 +45,8 @@ FIT, ARRAYS, REPORT = "fit.json", "arrays.npz", "report.html"
 _OURS = re.compile(
     r"fit\.json|arrays\.npz|(mdp|demos|statistics)\d*\.npz|report\.html|checkpoint\.npz|log\.jsonl|events\..*"
 )
+#: The packages, below `irlax.estimators`, whose classes a fit may hold.
+_ROOMS = ("tabular", "mixed", "goals", "sampled")
 _INSIDE = re.compile(r"[a-z]+\d*\.npz")
 
 registry.stored_in_file("mdp", MDP, save_mdp, load_mdp)
@@ -161,11 +164,21 @@ def _read(folder: Path) -> Fit:
             f"Its format is {stated!r:.60}, but {FORMAT!r} is read here: another version of irlax wrote it."
         )
     inside = records.field(record, "fit", dict)
+    _import_kinds(inside)
     arrays = storage.load_arrays(_present(folder, ARRAYS), registry.array_names(inside), "the arrays of a fit (.npz)")
     fit = registry.from_parts(inside, arrays, lambda name, form: _read_file(folder, name, form))
     if not isinstance(fit, Fit):
         raise TypeError(f"It holds a {type(fit).__name__}, not a fit.")
     return fit
+
+
+def _import_kinds(record: dict[str, Any]) -> None:
+    """Import the classes that a record names: a program that only reads a fit has not imported its estimator."""
+    for room in _ROOMS:
+        if not registry.knows_all(record):
+            package = importlib.import_module(f"irlax.estimators.{room}")
+            for name in package.__all__:
+                getattr(package, name)
 
 
 def _read_file(folder: Path, name: str, form: FileFormat) -> Any:

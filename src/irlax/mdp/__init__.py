@@ -2,12 +2,15 @@
 
 from irlax.mdp.dense import Dense
 from irlax.mdp.dynamics import AbstractDynamics, Transitions
+from irlax.mdp.history import HistoryStates, with_history
 from irlax.mdp.labels import Labels
 from irlax.mdp.links import Links
 from irlax.mdp.mdp import MDP
+from irlax.mdp.memory import Memory
 from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
 from irlax.mdp.rows import OneRow, SeveralRows
+from irlax.mdp.shards import save_part
 from irlax.mdp.sparse import Deterministic, Successors
 
 __all__ = [
@@ -15,12 +18,16 @@ __all__ = [
     "AbstractDynamics",
     "Dense",
     "Deterministic",
+    "HistoryStates",
     "Labels",
     "Links",
+    "Memory",
     "Moves",
     "Nature",
     "OneRow",
     "SeveralRows",
     "Successors",
     "Transitions",
+    "save_part",
+    "with_history",
 ]

@@ -12,7 +12,7 @@ from irlax.mdp.build import shared_successors
 from irlax.mdp.dense import Dense
 from irlax.mdp.links import Links
 from irlax.mdp.sparse import Deterministic, Successors
-from irlax.precision import is_traced
+from irlax.precision import is_traced, to_device
 from irlax.typing import Float, Int
 
 
@@ -55,7 +55,7 @@ def sparse_dynamics(
     successors, probs = shared_successors(successors, probs, available) or (successors, probs)
     shared = successors.shape[1] < probs.shape[1]
     present = (probs > 0).any(axis=1, keepdims=True) if shared else probs > 0
-    return Successors(Links.of(state_of_row[successors].T, present.T, num_states), jnp.asarray(probs.T))
+    return Successors(Links.of(state_of_row[successors].T, present.T, num_states), to_device(probs.T))
 
 
 def checked_available(available: Any, shape: tuple[int, int]) -> Any:

@@ -17,7 +17,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from irlax.mdp.unrolled import LONG, UNROLL, unrolled_sum
-from irlax.precision import StaysOnDevice
+from irlax.precision import StaysOnDevice, to_device
 from irlax.typing import Array, Bool, Float, Int
 
 
@@ -52,7 +52,7 @@ class Predecessors(StaysOnDevice):
         index = np.int32 if successors.size < 2**31 else np.int64
         entries = np.full((width, num_states + extra.sum()), -1, index)
         entries[position % width, row] = links
-        return cls(jnp.asarray(entries), jnp.asarray(np.repeat(np.arange(num_states), extra), jnp.int32))
+        return cls(to_device(entries), to_device(np.repeat(np.arange(num_states), extra), np.int32))
 
     def padded(self, width: int, extra: int) -> "Predecessors":
         """The same lists in a table of this width, with this many rows beyond the first S."""
@@ -90,7 +90,7 @@ class Links(StaysOnDevice):
     ) -> "Links":
         """Both directions of a pattern that is known, with as many states as columns unless `num_states` is given."""
         size = successors.shape[-1] if num_states is None else num_states
-        return cls(jnp.asarray(successors, jnp.int32), Predecessors.of(successors, present, size))
+        return cls(to_device(successors, np.int32), Predecessors.of(successors, present, size))
 
     @property
     def num_states(self) -> int:

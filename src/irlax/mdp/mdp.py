@@ -1,6 +1,7 @@
 """Markov decision processes without a reward: what is known before a reward is learned from demonstrations."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -37,7 +38,9 @@ from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.labels import Labels, as_places, as_texts
 from irlax.mdp.moves import Moves
 from irlax.mdp.rows import ONE_ROW, AbstractRows, SeveralRows
-from irlax.precision import StaysOnDevice, is_traced, scope
+from irlax.mdp.shards import Source, folder_source, sharded_dynamics
+from irlax.precision import StaysOnDevice, is_traced, scope, to_device
+from irlax.tables import Summary
 from irlax.typing import Array, Bool, Float, Int, Scalar, Shaped
 
 
@@ -376,6 +379,43 @@ class MDP(StaysOnDevice):
             placed = jax.tree.map(lambda leaf: spread(leaf) if np.ndim(leaf) else leaf, arrays)
             return eqx.combine(placed, rest)
 
+    @classmethod
+    def from_shards(
+        cls,
+        source: Source | str | os.PathLike[str],
+        mesh: Mesh,
+        *,
+        num_states: int | None = None,
+        discount: Scalar,
+        horizon: int | None = None,
+    ) -> "MDP":
+        """From parts that each process loads for its own devices, so that none of them ever holds all transitions.
+
+        `source(first, last)` returns the states first, …, last − 1: `successors` and `probs` [n, A, B] as in
+        `from_successors`, and `initial` [n], in a tuple. It is called for a few states at a time, and may compute them
+        in JAX, on the device. Or `source` is a folder of parts, which `irlax.mdp.save_part` wrote. `mesh` has one axis,
+        over which states are spread as by `sharded`.
+        """
+        if isinstance(source, (str, os.PathLike)):
+            read, found = folder_source(source)
+            num_states = found if num_states is None else num_states
+        else:
+            read = source
+        if num_states is None:
+            raise TypeError("`num_states` is needed where `source` is a function.")
+        discount, horizon = checks.discount(discount), checks.horizon(horizon)
+        if horizon is None and discount == 1:
+            raise ValueError("`from_shards` looks for no absorbing states: give a horizon, or a discount below 1.")
+        with scope():
+            dynamics, initial = sharded_dynamics(read, checks.count("num_states", num_states), mesh)
+            return cls(dynamics, initial, discount, horizon=horizon)
+
+    @property
+    def spans_processes(self) -> bool:
+        """Whether some of its transitions are on other processes, so that they can be computed with, but not read."""
+        arrays = (leaf for leaf in jax.tree.leaves(self.dynamics) if isinstance(leaf, jax.Array))
+        return any(not is_traced(leaf) and not leaf.is_fully_addressable for leaf in arrays)
+
     def require_one_row(self, what: str) -> None:
         """A ValueError, in the name of what needs tables with one row for each state, if some states take several."""
         if not self.rows.one_per_state:
@@ -425,6 +465,33 @@ class MDP(StaysOnDevice):
         labels.check(self.num_states, self.num_actions)
         return dataclasses.replace(self, labels=labels)
 
+    def summary(self) -> Summary:
+        """Sizes, discount, horizon and labels, as a table."""
+        from irlax.mdp.overview import summary
+
+        return summary(self)
+
+    def plot(self, values: Any = None, *, name: str = "", title: str = "", ax: Any = None) -> Any:
+        """The states as a matplotlib figure: the cells of a gridworld, or a map where states have places.
+
+        `values` [S] are shown by colour; `name` is what they are, for the colour bar. Without a layout and places (see
+        `labelled`) values are bars, of at most 30 states, and without values the picture is the graph of possible
+        moves, of at most 60 states. With `ax` it is drawn on these axes, which are returned.
+        """
+        from irlax.mdp.drawing import mdp_picture
+
+        return mdp_picture(self, values, name=name, title=title, ax=ax)
+
+    def __repr__(self) -> str:
+        from irlax.mdp.overview import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from irlax.mdp.overview import as_html
+
+        return as_html(self)
+
 
 def _narrowed(leaf: Any) -> Any:
     return jnp.asarray(leaf, jnp.float32) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
@@ -452,6 +519,6 @@ def _assembled(
         if undiscounted and not is_traced(dynamics, available):
             everywhere = np.ones((rows.num_rows(dynamics.num_states), dynamics.num_actions), bool)
             exists = everywhere if available is None else np.asarray(available)
-            terminal = jnp.asarray(undiscounted_end(dynamics, rows, exists))
+            terminal = to_device(undiscounted_end(dynamics, rows, exists))
         mask = None if available is None else jnp.asarray(available).T
         return MDP(dynamics, initial, discount, mask, terminal, rows, horizon, ends_at_goal=ends_at_goal)

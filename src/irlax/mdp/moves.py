@@ -7,6 +7,7 @@ import numpy as np
 from irlax.mdp.dynamics import AbstractDynamics, Transitions
 from irlax.mdp.links import Links
 from irlax.mdp.unrolled import is_unrolled, stored_for_lookup, unrolled_sum
+from irlax.precision import to_device
 from irlax.typing import Array, Float, Int
 
 
@@ -28,7 +29,7 @@ class Moves(AbstractDynamics):
         """From where each move leads, and the chances of it."""
         more = chances > chances.min(axis=1, keepdims=True)
         favoured = tuple(tuple(int(m) for m in np.flatnonzero(column)) for column in more.T)
-        return cls(Links.of(moves[:, None], np.ones(moves[:, None].shape, bool)), jnp.asarray(chances), favoured)
+        return cls(Links.of(moves[:, None], np.ones(moves[:, None].shape, bool)), to_device(chances), favoured)
 
     @property
     def num_states(self) -> int:

@@ -187,7 +187,7 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
 # Numbers return as bytes: JAX would round them to float32, because callbacks run in threads where x64 is not enabled.
 _solve = Primitive("sparse_direct_solve")
 _solve.multiple_results = True
-_solve.def_impl(lambda *inputs, transpose: jax.jit(lambda *inputs: _solve.bind(*inputs, transpose=transpose))(*inputs))
+_solve.def_impl(jax.jit(_solve.bind, static_argnames="transpose"))
 
 
 @_solve.def_abstract_eval

@@ -21,6 +21,7 @@ import numpy as np
 from irlax import checks
 from irlax.planning.backup import AbstractBackup, HardBackup
 from irlax.planning.chain import DENSE_LIMIT, KRYLOV_TOLERANCE, Chain
+from irlax.planning.small import MAX_NEWTON_STEPS, ROUNDING, small_backup
 from irlax.precision import is_traced
 from irlax.typing import Array, Float, Int, Scalar
 from irlax.user_warnings import warn_user
@@ -28,17 +29,12 @@ from irlax.user_warnings import warn_user
 Method = Literal["auto", "newton", "value-iteration"]
 METHODS = ("auto", "newton", "value-iteration")
 
-#: Newton takes about ten steps, near criticality at γ = 1 up to fifty, and about as many on grids of 10⁵ states at
-#: γ = .9999, where it is policy iteration over long distances.
-MAX_NEWTON_STEPS = 300
 MAX_SWEEPS = 1_000_000
 #: Relative residual of the linear solve of a Newton step on large problems, in units of 1 − γ, because smooth residuals
 #: are magnified by up to 1/(1 − γ): a higher accuracy would be lost with the next step.
 INEXACT = 0.1
 #: Sweeps of value iteration in place of a Newton step that did not help.
 FALLBACK_SWEEPS = 50
-#: A backup's rounding error, in units of machine epsilon times the largest value.
-ROUNDING = 8.0
 #: Only with residuals this small, relative to the values, is the longest way to the end computed for a certificate.
 NEARLY_SOLVED = 1e-6
 
@@ -80,7 +76,13 @@ def fixed_point(
     checks.one_of("method", method, METHODS)
     settings = Settings(checks.positive("tol", tol), _chosen_method(backup, tol, method))
     usable = start is not None and backup.mdp.terminal is None
-    solution = Solution(*_solve(settings, backup, start if usable else None))
+    small = None if method == "value-iteration" else small_backup(backup)
+    if small is None:
+        solution = Solution(*_solve(settings, backup, start if usable else None))
+    else:
+        mdp, reward = small
+        plan = mdp.plan(reward, None if start is None else np.asarray(start), tol)
+        solution = Solution(plan.values[0], np.asarray(plan.error_bound), np.asarray(plan.steps))
     if not is_traced(solution):
         _warn(solution, backup, settings, float(unit))
     return solution

@@ -12,8 +12,16 @@ from irlax.mdp import MDP
 from irlax.mdp.unrolled import joined, split, unrolled_map
 from irlax.planning.chain import Chain
 from irlax.planning.improper import improper_as_terminal
-from irlax.planning.plan import Plan, action_major_policy, checked_reward, folded, values_in_segment
-from irlax.precision import exact, is_traced
+from irlax.planning.plan import (
+    Plan,
+    action_major_policy,
+    checked_reward,
+    folded,
+    small_log_policies,
+    values_in_segment,
+)
+from irlax.planning.small import SmallMDP
+from irlax.precision import exact, is_traced, staged
 from irlax.typing import Array, Float
 
 _OVER_ACTIONS = "Divide it by its sum over the actions of each state first."
@@ -27,7 +35,23 @@ def occupancy(mdp: MDP, policy: Any) -> Float[Array, "*T R A"]:
     another start or another discount; it is followed in this `mdp`, if it takes no action that does not exist here.
     In an undiscounted problem without a horizon visits to terminal states are not counted.
     """
-    return _by_state(*prepared(mdp, policy))
+    mdp, policy = prepared(mdp, policy)
+    by_time = _small_occupancy(mdp, policy)
+    if by_time is None:
+        return _by_state(mdp, policy)
+    return np.swapaxes(by_time[0] if mdp.horizon is None else by_time, -1, -2)
+
+
+def _small_occupancy(mdp: MDP, policy: Any) -> Float[np.ndarray, "T A S"] | None:
+    """The occupancy in a small MDP, computed on the host; its sum over time, with T = 1, on an endless horizon."""
+    small = None if is_traced(mdp, policy) or staged() else SmallMDP.of(mdp)
+    if small is None:
+        return None
+    if isinstance(policy, Plan):
+        log_policies = small_log_policies(policy)
+        return None if log_policies is None else small.occupancy(np.exp(log_policies))
+    policies = np.asarray(policy)
+    return small.occupancy(policies[None] if mdp.horizon is None else policies)
 
 
 @jax.jit
@@ -49,6 +73,9 @@ def visits(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
 
 def visits_of(mdp: MDP, policy: Any) -> Float[Array, "A R"]:
     """`visits`, action-major, of a plan or of a policy [T,A,S] or [A,S] that was checked."""
+    by_time = _small_occupancy(mdp, policy)
+    if by_time is not None:
+        return by_time.sum(axis=0)
     return _stationary_occupancy(mdp, policy) if mdp.horizon is None else _visits(mdp, policy)
 
 

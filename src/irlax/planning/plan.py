@@ -7,12 +7,15 @@ from typing import Any, Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP
 from irlax.planning.backup import AbstractBackup, SoftBackup
 from irlax.planning.fixed_point import Method, fixed_point
-from irlax.precision import exact
+from irlax.planning.small import small_backup
+from irlax.precision import exact, is_traced, to_device
+from irlax.tables import Summary
 from irlax.typing import Array, Float, Int
 
 
@@ -63,12 +66,53 @@ class Plan(eqx.Module):
         """π_t(a|s)."""
         return _derived(self, "policy")
 
+    def value_at(self, time: int = 0) -> Float[Array, " S"]:
+        """V_t(s) at one time; without a horizon all times are alike."""
+        _check_time(self, time)
+        return self.first_value if time == 0 else self.value[time]
+
+    def policy_at(self, time: int = 0) -> Float[Array, "R A"]:
+        """π_t(a|s) at one time, without computing that of the others."""
+        _check_time(self, time)
+        if self.mdp.horizon is None:
+            return _policy_before(self, self.value)
+        last = time == self.mdp.horizon - 1
+        return _policy_before(self, jnp.zeros_like(self.first_value) if last else self.value_at(time + 1))
+
+    def summary(self) -> Summary:
+        """The MDP, the values at the start and how accurate they are, as a table."""
+        from irlax.planning.overview import plan_summary
+
+        return plan_summary(self)
+
+    def plot(self, *, time: int = 0, title: str = "", ax: Any = None) -> Any:
+        """Values and policy at one time, as a matplotlib figure: of a gridworld, cells with arrows as long as likely.
+
+        Where states have places it is a map of the values, and else a table of the policy's probabilities. With `ax` it
+        is drawn on these axes, which are returned.
+        """
+        from irlax.planning.drawing import plan_picture
+
+        return plan_picture(self, time=time, title=title, ax=ax)
+
+    def __repr__(self) -> str:
+        from irlax.planning.overview import plan_text
+
+        return plan_text(self)
+
+    def _repr_html_(self) -> str:
+        from irlax.planning.overview import plan_html
+
+        return plan_html(self)
+
     def next_value(self) -> Float[Array, "*T S"]:
         """V_{t+1} for each t: zero after the last decision."""
         if self.mdp.horizon is None:
             return self.value
         value = self.value
-        return jnp.concatenate([value[1:], jnp.zeros_like(value[:1])])
+        # On the host where it can be: by JAX, that compiles three programs.
+        arrays = np if isinstance(value, np.ndarray) else jnp
+        return arrays.concatenate([value[1:], arrays.zeros_like(value[:1])])
 
 
 def plan_with(
@@ -94,8 +138,9 @@ def plan_with(
         solution = fixed_point(backup, tol, method, start=start)
         return Plan(backup, solution.value, solution.error_bound, solution.steps)
     stride = math.isqrt(horizon - 1) + 1 if low_memory else 1
-    value = backward_induction(backup, stride)
-    return Plan(backup, value, jnp.zeros((), value.dtype), jnp.asarray(horizon), stride)
+    small = None if low_memory else small_backup(backup)
+    value = backward_induction(backup, stride) if small is None else small[0].plan(small[1]).values[:-1]
+    return Plan(backup, value, to_device(np.zeros((), value.dtype)), to_device(np.asarray(horizon)), stride)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -149,6 +194,24 @@ def _recomputed(plan: Plan) -> Float[Array, "T S"]:
     return pieces.reshape(-1, kept.shape[-1])[: plan.mdp.horizon]
 
 
+def _check_time(plan: Plan, time: int) -> None:
+    checks.count("time", time, 0)
+    if plan.mdp.horizon is None and time:
+        raise ValueError(f"Without a horizon all times are alike: leave `time` at 0, not {time}.")
+    if plan.mdp.horizon is not None and time >= plan.mdp.horizon:
+        raise ValueError(f"`time` must be below the horizon, {plan.mdp.horizon}, but is {time}: decisions begin at 0.")
+
+
+@exact
+def _policy_before(plan: Plan, next_value: Float[Array, " S"]) -> Float[Array, "R A"]:
+    return _policy_of(plan.backup, next_value)
+
+
+@jax.jit
+def _policy_of(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "R A"]:
+    return action_major_policy(backup, next_value).T
+
+
 def action_major_policy(backup: AbstractBackup, next_value: Float[Array, " S"]) -> Float[Array, "A R"]:
     """π_t(a|s) as [A, S], given V_{t+1}."""
     return jnp.exp(backup.log_policy(backup.q(next_value)))
@@ -156,7 +219,24 @@ def action_major_policy(backup: AbstractBackup, next_value: Float[Array, " S"]) 
 
 @exact
 def _derived(plan: Plan, what: str) -> Float[Array, "*T R A"]:
-    return _derive(plan, what)
+    log_policies = small_log_policies(plan)
+    if log_policies is None or what == "q":
+        return _derive(plan, what)
+    derived = np.swapaxes(log_policies if what == "log_policy" else np.exp(log_policies), 1, 2)
+    return derived[0] if plan.mdp.horizon is None else derived
+
+
+def small_log_policies(plan: Plan) -> Float[np.ndarray, "T A S"] | None:
+    """log π_t(a|s) of a soft plan in a small MDP, computed on the host; T is 1 on an endless horizon."""
+    small = small_backup(plan.backup)
+    if small is None or is_traced(plan):
+        return None
+    mdp, reward = small
+    value = np.asarray(plan.value)
+    if plan.mdp.horizon is None:
+        return mdp.log_policy(reward, value)[None]
+    after = np.concatenate([value[1:], np.zeros_like(value[:1])])
+    return np.stack([mdp.log_policy(reward, values) for values in after])
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -196,9 +276,12 @@ def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
     reward = checked_reward(mdp, reward.table(mdp) if isinstance(reward, RewardFunction) else reward)
     if reward.ndim == 3:
         return mdp.dynamics.mean(mdp.align(reward))
-    # Transposed on the host where it can be: by JAX, on its first use, that takes time to compile.
-    reward = jnp.asarray(reward.T)
-    return jnp.broadcast_to(mdp.rows.repeat(reward) if reward.ndim == 1 else reward, mdp.table_shape[::-1])
+    if reward.ndim == 1 and not mdp.rows.one_per_state:
+        reward = mdp.rows.repeat(jnp.asarray(reward))
+    # On the host where it can be: by JAX, on its first use, that takes time to compile.
+    if isinstance(reward, np.ndarray):
+        return to_device(np.broadcast_to(reward.T, mdp.table_shape[::-1]))
+    return jnp.broadcast_to(reward.T, mdp.table_shape[::-1])
 
 
 def checked_reward(mdp: MDP, reward: Any) -> Float[Array, "..."]:

@@ -1,6 +1,17 @@
 """Reports: figures and HTML pages."""
 
-from irlax.report.html import Page
-from irlax.report.strips import save_strip, strip
+from typing import TYPE_CHECKING
 
-__all__ = ["Page", "save_strip", "strip"]
+from irlax.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from irlax.report.html import Page
+
+__all__ = ["Page"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "html": "Page",
+    },
+)

@@ -1,6 +1,6 @@
 """Plots on matplotlib axes. Figures are made without pyplot, which would keep them in a global list."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,32 @@ _MAX_NUMBERS = 120
 
 def blank(columns: int = 1, *, rows: int = 1, width: float = 9.0, height: float = 3.4) -> tuple[Any, np.ndarray]:
     """A new figure, and its axes as an array [rows, columns]."""
-    from matplotlib.figure import Figure
+    from irlax.report.figure import ShownFigure
 
-    figure = Figure(figsize=(width, height * rows), layout="constrained")
+    figure = ShownFigure(figsize=(width, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     for ax in axes.ravel():
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=9)
     return figure, axes
+
+
+def on_axes(ax: Any, draw: Callable[[Any, Any], None], new: Callable[[], tuple[Any, np.ndarray]] = blank) -> Any:
+    """Call `draw(figure, axes)`: with the given axes, which are returned, or with those of a new figure, which is.
+
+    So a notebook shows the new figure, and where the axes are the user's, nothing a second time.
+    """
+    if ax is None:
+        figure, axes = new()
+        draw(figure, axes.ravel()[0])
+        return figure
+    if not hasattr(ax, "get_subplotspec"):
+        raise TypeError(
+            f"`ax` must be the axes of a matplotlib figure, but is a {type(ax).__name__}. Of several axes, pass one: "
+            f"`ax=axes[0]`."
+        )
+    draw(ax.figure, ax)
+    return ax
 
 
 def lines(
@@ -128,14 +146,17 @@ def policy_arrows(
     title: str,
     shade: Float[np.ndarray, " S"],
     bar: str,
+    low: float = 0.0,
 ) -> None:
     """Draw an arrow for each action in each cell, of a length relative to the likeliest action; a dot for staying.
 
-    `cells` are (row, column) of each state, `moves` (down, right) of each action.
+    `cells` are (row, column) of each state, `moves` (down, right) of each action. `low` is the value of the palest
+    shade.
     """
     board = np.full(shape, np.nan)
     board[tuple(cells.T)] = shade
-    image = _picture(ax, board, 0.0, float(np.nanmax(board)) or 1.0, _pale())
+    high = float(np.nanmax(board))
+    image = _picture(ax, board, low, high if high > low else low + 1.0, _pale())
     _cells(ax, board)
     ax.set_title(title, fontsize=10)
     best = np.maximum(policy.max(axis=1), 1e-300)
@@ -242,23 +263,6 @@ def intervals(
     ax.set_yticks(places, [label(name) for name in names], fontsize=9)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xlabel(xlabel)
-
-
-def link_graph(ax: Any, links: np.ndarray, component: np.ndarray, names: Sequence[str]) -> None:
-    """Draw states on a circle, grouped by component, with a line between those that are linked in one step."""
-    order = np.argsort(component, kind="stable")
-    angle = np.empty(len(order))
-    angle[order] = 2 * np.pi * np.arange(len(order)) / len(order)
-    x, y = np.cos(angle), np.sin(angle)
-    for u, v in np.argwhere(np.triu(links, 1)):
-        ax.plot(x[[u, v]], y[[u, v]], color="#bbbbbb", linewidth=0.8, zorder=1)
-    colours = [COLOURS[int(c) % len(COLOURS)] for c in component]
-    ax.scatter(x, y, s=120, c=colours, zorder=2)
-    for s, name in enumerate(names):
-        ax.annotate(label(name), (1.1 * x[s], 1.1 * y[s]), ha="center", va="center", fontsize=8)
-    ax.set_aspect("equal")
-    ax.set_axis_off()
-    ax.margins(0.15)
 
 
 def _pale() -> Any:

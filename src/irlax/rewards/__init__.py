@@ -2,7 +2,13 @@
 
 from irlax.rewards.linear import LinearReward
 from irlax.rewards.neural import NeuralReward
-from irlax.rewards.observed import AbstractObservedReward, ObservedReward, RewardNet, ShapedObservedReward
+from irlax.rewards.observed import (
+    AbstractObservedReward,
+    ObservedReward,
+    RewardNet,
+    ScaledObservedReward,
+    ShapedObservedReward,
+)
 from irlax.rewards.reward import AbstractReward
 from irlax.rewards.shaped import ShapedReward
 from irlax.rewards.tabular import TabularReward
@@ -14,6 +20,7 @@ __all__ = [
     "NeuralReward",
     "ObservedReward",
     "RewardNet",
+    "ScaledObservedReward",
     "ShapedObservedReward",
     "ShapedReward",
     "TabularReward",

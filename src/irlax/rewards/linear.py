@@ -18,16 +18,20 @@ from irlax.typing import Array, Float
 
 @stored("linear-reward")
 class LinearReward(AbstractReward):
-    """r = θ · φ, for features [S,K], [S,A,K] or [S,A,S',K].
+    """r = θ · φ, for features [S,K], [S,A,K] or [S,A,S',K]; with `known`, r = θ · φ + known.
 
-    `names` label the K features in tables and messages.
+    `names` label the K features in tables and messages. `known` is a part of the reward that is not learned, such as an
+    observed wage or the term of a weight that is set: an array like the features, without their last axis.
     """
 
     features: Float[Array, "S *rest K"]
     weights: Float[Array, " K"]
     names: tuple[str, ...] = eqx.field(static=True)
+    known: Float[Array, "S *rest"] | None = None
 
-    def __init__(self, features: Any, weights: Any = None, *, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, features: Any, weights: Any = None, *, names: Sequence[str] | None = None, known: Any = None
+    ) -> None:
         features = checks.as_floats("features", features)
         if not 2 <= jnp.ndim(features) <= 4:
             raise ValueError(
@@ -42,6 +46,11 @@ class LinearReward(AbstractReward):
         checks.finite("weights", weights)
         if names is not None and len(names) != num:
             raise ValueError(f"`names` must name each of the {num} features, but there are {len(names)}.")
+        if known is not None:
+            known = checks.as_floats("known", known)
+            checks.has_shape("known", known, features.shape[:-1], "the shape of the features without their last axis")
+            checks.finite("known", known)
+        self.known = known
         self.features = features
         self.weights = weights
         self.names = tuple(f"θ{k}" for k in range(num)) if names is None else tuple(map(str, names))
@@ -66,13 +75,15 @@ class LinearReward(AbstractReward):
 
     def fold(self, mdp: MDP) -> "FoldedLinear":
         with scope(self, mdp):
-            return FoldedLinear(_folded(self.features, mdp), mdp.table_shape[1])
+            known = None if self.known is None else _folded(jnp.asarray(self.known)[..., None], mdp)[0]
+            return FoldedLinear(_folded(self.features, mdp), mdp.table_shape[1], known)
 
     def unfold(self, mdp: MDP) -> "UnfoldedLinear | PlainUnfolded":
         if self.features.ndim < 4:
             return PlainUnfolded(self.fold(mdp))
         with scope(self, mdp):
-            return UnfoldedLinear(_aligned(self.features, mdp), mdp.num_actions, mdp.num_states)
+            known = None if self.known is None else _aligned(jnp.asarray(self.known)[..., None], mdp)[0]
+            return UnfoldedLinear(_aligned(self.features, mdp), mdp.num_actions, mdp.num_states, known)
 
     @property
     def is_linear(self) -> bool:
@@ -105,10 +116,11 @@ def _aligned(features: Float[Array, "S A S K"], mdp: MDP) -> Float[Array, "K ...
 
 
 class FoldedLinear(AbstractFolded):
-    """θ · E[φ]."""
+    """θ · E[φ], and the expectation of what is known of the reward."""
 
     columns: Float[Array, "K A1 R"]
     width: int = eqx.field(static=True)
+    known: Float[Array, "A1 R"] | None = None
 
     @property
     def by_state(self) -> bool:
@@ -116,19 +128,22 @@ class FoldedLinear(AbstractFolded):
 
     def __call__(self, parameters: Float[Array, " K"]) -> Float[Array, "A R"]:
         reward = jnp.tensordot(parameters, self.columns, 1)
+        reward = reward if self.known is None else reward + self.known
         return jnp.broadcast_to(reward, (self.width, reward.shape[-1]))
 
 
 class UnfoldedLinear(AbstractUnfolded):
-    """θ · φ(s,a,s'), aligned."""
+    """θ · φ(s,a,s') and what is known of the reward, aligned."""
 
     columns: Float[Array, "K ..."]
     num_actions: int = eqx.field(static=True)
     num_states: int = eqx.field(static=True)
+    known: Float[Array, "..."] | None = None
 
     def __call__(self, parameters: Float[Array, " K"]) -> tuple[Float[Array, "A R"], Float[Array, "..."]]:
         nothing = jnp.zeros((self.num_actions, self.num_states))
-        return nothing, jnp.tensordot(parameters, self.columns, 1)
+        reward = jnp.tensordot(parameters, self.columns, 1)
+        return nothing, reward if self.known is None else reward + self.known
 
 
 class PlainUnfolded(AbstractUnfolded):

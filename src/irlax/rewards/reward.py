@@ -80,7 +80,7 @@ class AbstractReward(eqx.Module):
     def table(self, mdp: MDP) -> Float[Array, "R A"]:
         """The expected reward E[r(s,a,S')] at the current parameters."""
         bound = self.bind(mdp)
-        table = bound.fold(mdp)(bound.parameters)
+        table = reward_at(bound.fold(mdp), bound.parameters)
         return table.T if is_traced(table) else np.asarray(table).T
 
     @exact
@@ -103,6 +103,16 @@ class AbstractReward(eqx.Module):
         depends = jax.eval_shape(bound.unfold(mdp), bound.parameters)[1] is not None
         return bound.by_transition(mdp) if depends else bound.table(mdp)
 
+    def plot(self, mdp: MDP, *, title: str = "", ax: Any = None) -> Any:
+        """The expected reward in `mdp` at the current parameters, as a matplotlib figure: on the grid or map, if any.
+
+        A reward that differs between the actions of a state has one picture for each action on a grid, and else a table
+        of colours. With `ax` one picture is drawn on these axes, which are returned.
+        """
+        from irlax.rewards.drawing import reward_picture
+
+        return reward_picture(self, mdp, title=title, ax=ax)
+
     @abc.abstractmethod
     def parameter_names(self) -> list[str]:
         """A name for each of the K parameters."""
@@ -110,6 +120,12 @@ class AbstractReward(eqx.Module):
     @abc.abstractmethod
     def scales(self, mdp: MDP) -> Float[np.ndarray, " K"]:
         """The size of each parameter's effect on the reward: solvers divide by it, so that units do not matter."""
+
+
+@eqx.filter_jit
+def reward_at(folded: AbstractFolded, parameters: Parameters) -> Float[Array, "A R"]:
+    """The expected rewards at these parameters, as one program."""
+    return folded(parameters)
 
 
 def flat(parameters: Parameters) -> Float[np.ndarray, " K"]:

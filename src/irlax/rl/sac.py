@@ -15,10 +15,11 @@ from irlax import checks
 from irlax.envs.experience import Transition
 from irlax.networks import Activation, Perceptron
 from irlax.registry import stored
+from irlax.rewards.observed import reward_after_end
+from irlax.rl.critics import Critics, SoftValue, action_value, soft_parts
 from irlax.rl.learner import AbstractLearner, Metrics, check_settings, flat, rewards_of_rows
 from irlax.rl.policies import (
     AbstractPolicy,
-    CategoricalPolicy,
     SquashedGaussianPolicy,
     init_policy,
     with_network,
@@ -26,27 +27,11 @@ from irlax.rl.policies import (
 )
 from irlax.rl.replay import Buffer
 from irlax.rl.values import Units
-from irlax.spaces import Box, Discrete, log_half_width, to_unit
+from irlax.spaces import Box, Discrete, log_half_width
 from irlax.typing import Array, Float, PRNGKeyArray
 
 #: The weight of a batch's targets in the critics' units.
 UNITS_RATE = 0.01
-#: Draws of an action from which the soft value is estimated where it is not a sum.
-DRAWS = 64
-
-
-class Critics(eqx.Module):
-    """Two action values, of which the smaller one is used (Fujimoto et al. 2018), and slow copies of both."""
-
-    networks: tuple[Perceptron, Perceptron]
-    targets: tuple[Perceptron, Perceptron]
-    units: Units
-
-    def in_units(self, units: Units) -> "Critics":
-        """The same values in other units."""
-        convert = self.units.convert
-        networks = (convert(self.networks[0], units), convert(self.networks[1], units))
-        return Critics(networks, (convert(self.targets[0], units), convert(self.targets[1], units)), units)
 
 
 class Learned(eqx.Module):
@@ -71,28 +56,15 @@ class SACAgent(eqx.Module):
         return self.learned.policy
 
     @property
-    def value(self) -> "SoftValue":
+    def temperature(self) -> Float[Array, ""]:
+        """α, the weight of entropy."""
+        return jnp.exp(self.learned.log_temperature)
+
+    @property
+    def value(self) -> SoftValue:
         """The soft value that the critics give the policy."""
         critics = self.learned.critics
-        return SoftValue(self.policy, critics.networks, critics.units, jnp.exp(self.learned.log_temperature))
-
-
-class SoftValue(eqx.Module):
-    """V(s) = E[min Q(s,a) − α log π(a|s)]: a sum over discrete actions, an estimate for others."""
-
-    policy: AbstractPolicy
-    networks: tuple[Perceptron, Perceptron]
-    units: Units
-    temperature: Float[Array, ""]
-
-    def __call__(self, observation: Float[Array, " obs"]) -> Float[Array, ""]:
-        keys = jr.split(jr.key(0), 1 if isinstance(self.policy, CategoricalPolicy) else DRAWS)
-        return jax.vmap(lambda key: self.draw(observation, key))(keys).mean()
-
-    def draw(self, observation: Float[Array, " obs"], key: PRNGKeyArray) -> Float[Array, ""]:
-        """The value itself, or one draw of it where actions are continuous."""
-        q, entropy = soft_parts(self.policy, self.networks, self.units, observation, key)
-        return q + self.temperature * entropy
+        return SoftValue(self.policy, critics.networks, critics.units, self.temperature)
 
 
 @stored("sac")
@@ -104,12 +76,18 @@ class SAC(AbstractLearner):
 
     Expectations over discrete actions are sums. `temperature` is α: 1 is the Primer's model of a demonstrator, the
     default is for training an expert, and "auto" tunes it until the policy has `target_entropy`, by default about a
-    third of log A for discrete actions and −1 for each continuous coordinate of a box scaled to [−1, 1]. The buffer
-    starts with `warmup` random steps.
+    third of log A for discrete actions and −1 for each continuous coordinate of a box scaled to [−1, 1]. With
+    `keep_entropy` a temperature that is a number is the least one: it rises while the policy's entropy is below
+    `target_entropy`, so that no reward, however large, makes the policy deterministic. The buffer starts with `warmup`
+    random steps, and holds the last `capacity`; checkpoints contain it.
+
+    An end is followed by the reward's own `after_end` r̄ at every further step, with nothing left to choose, so that
+    the value there is r̄/(1 − γ). It is 0 for rewards that have none.
     """
 
     temperature: float | Literal["auto"] = 0.1
     target_entropy: float | None = None
+    keep_entropy: bool = False
     discount: float = 0.99
     num_envs: int = 16
     length: int = 8
@@ -130,6 +108,8 @@ class SAC(AbstractLearner):
         check_settings(self)
         if self.temperature != "auto":
             checks.positive("temperature", self.temperature)
+        elif self.keep_entropy:
+            raise ValueError("With temperature='auto' the entropy is kept already: leave `keep_entropy` out.")
         for name in ("updates", "batch_size", "capacity", "warmup"):
             checks.count(name, getattr(self, name))
         if checks.positive("tau", self.tau) > 1:
@@ -182,8 +162,13 @@ class SAC(AbstractLearner):
         rate: Any,
         key: PRNGKeyArray,
     ) -> tuple[SACAgent, Metrics]:
+        return self.improve(self.add(agent, batch), reward, rate=rate, key=key)
+
+    def improve(
+        self, agent: SACAgent, reward: Callable[..., Any] | None, *, rate: Any, key: PRNGKeyArray
+    ) -> tuple[SACAgent, Metrics]:
+        """The agent after `updates` gradient steps on its buffer."""
         sample_key, update_key = jr.split(key)
-        agent = self.add(agent, batch)
         samples = agent.buffer.sample((self.updates, self.batch_size), key=sample_key)
 
         def update(learned: Learned, now: tuple[Transition, PRNGKeyArray]) -> tuple[Learned, Metrics]:
@@ -199,7 +184,7 @@ class SAC(AbstractLearner):
         next_key, policy_key = jr.split(key)
         temperature = jnp.exp(learned.log_temperature)
         critics, critic_state, critic_loss = self._improve_critics(
-            learned, rewards_of_rows(rows, reward), rows, rate, next_key
+            learned, self._rewards(rows, reward), rows, rate, next_key
         )
 
         def policy_loss(network: Perceptron) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -215,18 +200,27 @@ class SAC(AbstractLearner):
         gradient, entropy = jax.grad(policy_loss, has_aux=True)(learned.policy.network)
         network, policy_state = self._descend(gradient, learned.optimiser_states[0], learned.policy.network, rate)
         log_temperature, temperature_state = learned.log_temperature, learned.optimiser_states[2]
-        if self.temperature == "auto":
+        if self.temperature == "auto" or self.keep_entropy:
             surplus = entropy - self._target_entropy(learned.policy)
             log_temperature, temperature_state = self._descend(surplus, temperature_state, log_temperature, rate)
+        if self.keep_entropy and self.temperature != "auto":
+            log_temperature = jnp.maximum(log_temperature, math.log(self.temperature))
         optimiser_states = (policy_state, critic_state, temperature_state)
         policy = with_network(learned.policy, network)
         metrics = {"loss": critic_loss, "entropy": entropy, "temperature": temperature}
         return Learned(policy, critics, log_temperature, optimiser_states), metrics
 
+    def _rewards(
+        self, rows: Transition, reward: Callable[..., Any] | None
+    ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """The reward of each row, and the discounted rewards of all that follows the end, where the row is one."""
+        last = reward_after_end(reward) * self.discount / (1 - self.discount) if self.discount < 1 else 0.0
+        return rewards_of_rows(rows, reward), jnp.where(rows.terminated, last, 0.0)
+
     def _improve_critics(
         self,
         learned: Learned,
-        reward: Float[Array, " n"],
+        reward: tuple[Float[Array, " n"], Float[Array, " n"]],
         rows: Transition,
         rate: Any,
         key: PRNGKeyArray,
@@ -235,7 +229,8 @@ class SAC(AbstractLearner):
 
         slow = SoftValue(policy, critics.targets, critics.units, jnp.exp(learned.log_temperature))
         after = jax.vmap(slow.draw)(rows.next_observation, jr.split(key, self.batch_size))
-        target = reward + self.discount * jnp.where(rows.terminated, 0.0, after)
+        now, last = reward
+        target = now + jnp.where(rows.terminated, last, self.discount * after)
         units = critics.units.towards(target.mean(), target.var(), jnp.asarray(UNITS_RATE, jnp.float32))
         critics = critics.in_units(units)
         scaled = (target - units.mean) / units.scale
@@ -262,31 +257,3 @@ class SAC(AbstractLearner):
         if isinstance(policy, SquashedGaussianPolicy):
             return log_half_width(policy.actions) - policy.actions.low.shape[-1]
         return 0.35 * math.log(max(policy.actions.num, 1))
-
-
-def action_value(
-    policy: AbstractPolicy, network: Perceptron, observation: Float[Array, " obs"], action: Any
-) -> Float[Array, ""]:
-    """The value of an action by one critic, in the critics' units."""
-    normalised = policy.normaliser(observation)
-    if isinstance(policy.actions, Discrete):
-        return network(normalised)[action]
-    return network(jnp.concatenate([normalised, to_unit(policy.actions, action)]))[0]
-
-
-def soft_parts(
-    policy: AbstractPolicy,
-    networks: tuple[Perceptron, Perceptron],
-    units: Units,
-    observation: Float[Array, " obs"],
-    key: PRNGKeyArray,
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """E[min Q(s,a)] and E[−log π(a|s)] under the policy: exactly, or by one draw where actions are continuous."""
-    if isinstance(policy, CategoricalPolicy):
-        log_probs = policy.log_probs(observation)
-        normalised, probs = policy.normaliser(observation), jnp.exp(log_probs)
-        least = jnp.minimum(*(network(normalised) for network in networks))
-        return probs @ (units.mean + units.scale * least), -probs @ log_probs
-    action, log_prob = policy.sample_and_log_prob(observation, key=key)
-    least = jnp.minimum(*(action_value(policy, network, observation, action) for network in networks))
-    return units.mean + units.scale * least, -log_prob

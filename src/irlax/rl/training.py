@@ -14,6 +14,7 @@ from irlax import checks
 from irlax.envs.environment import AbstractEnvironment
 from irlax.envs.experience import Transition
 from irlax.envs.host import HostEnvironment, HostRunner
+from irlax.envs.replayed import ReplayedRunner
 from irlax.iteration import AbstractResumable, Callback, History, Iterate, Session, Watch, from_arrays, to_arrays
 from irlax.registry import to_parts
 from irlax.rl.learner import AbstractLearner, Metrics, State, check_spaces, rounds_for
@@ -119,7 +120,7 @@ class TrainingRounds(AbstractResumable[Trained]):
 
     def step(self, state: Trained) -> Trained:
         rate = 1 - state.round / self.num if self.learner.anneal else 1.0
-        after, metrics = self.task.step(state.state, jnp.asarray(rate, jnp.float32))
+        after, metrics = self.task.step(state.state, state.round, jnp.asarray(rate, jnp.float32))
         return Trained(after, state.round + 1, _numbers(after, metrics))
 
     def status(self, state: Trained) -> Status | None:
@@ -139,10 +140,17 @@ class TrainingRounds(AbstractResumable[Trained]):
         }
 
     def snapshot(self, state: Trained) -> list[np.ndarray]:
-        return [np.asarray(state.round), *to_arrays(state.state)]
+        runner = self.task.runner
+        on_host = runner.snapshot() if runner is not None and state.round else []
+        return [np.asarray(state.round), np.asarray(len(on_host)), *on_host, *to_arrays(state.state)]
 
     def restore(self, arrays: list[np.ndarray]) -> Trained:
-        return Trained(from_arrays(arrays[1:], eqx.filter_eval_shape(self.task.init)), int(arrays[0]), None)
+        done, num = int(arrays[0]), 2 + int(arrays[1])
+        # On the host an agent is made by steps that are random: its shapes cannot be found without taking them.
+        like = self.task.init() if self.task.runner is not None else eqx.filter_eval_shape(self.task.init)
+        if self.task.runner is not None and done:
+            self.task.runner.restore(arrays[2:num], done - 1)
+        return Trained(from_arrays(arrays[num:], like), done, None)
 
 
 def _checked_steps(learner: AbstractLearner, env: Any, options: Options) -> int:
@@ -170,35 +178,40 @@ class _Task(NamedTuple):
     """What is trained: the first state, and the state after another round, in which the given state is used up."""
 
     init: Callable[[], State]
-    step: Callable[[State, Any], tuple[State, Metrics]]
+    step: Callable[[State, int, Any], tuple[State, Metrics]]
+    #: The environments on the host, which are no part of a state.
+    runner: ReplayedRunner | None = None
 
 
 def _task(learner: AbstractLearner, env: Any, reward: Any, seeds: int | None, *, key: PRNGKeyArray) -> _Task:
     """In JAX, or with the environment on the host."""
     if isinstance(env, AbstractEnvironment):
         keys = key if seeds is None else jr.split(key, seeds)
-        return _Task(lambda: _init(learner, env, keys), lambda state, rate: _step((learner, env, reward, rate), state))
+        return _Task(
+            lambda: _init(learner, env, keys), lambda state, number, rate: _step((learner, env, reward, rate), state)
+        )
     check_spaces(env.observation_size, env.actions)
     init_key, seed_key = jr.split(key)
-    runner = HostRunner(env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
+    seed = int(jr.randint(seed_key, (), 0, 2**31 - 1))
+    runner = ReplayedRunner(env, learner.length, key=seed_key)
 
     def init() -> State:
         agent_key, warmup_key, state_key = jr.split(init_key, 3)
-        agent = learner.init_agent(env.observation_size, env.actions, key=agent_key)
+        agent = _init_agent(learner, env.observation_size, env.actions, key=agent_key)
         if learner.warmup_length:
-            batch, _ = runner.collect_steps(None, learner.warmup_length, 0.0, key=warmup_key)
+            batch, _ = HostRunner(env, seed=seed).collect_steps(None, learner.warmup_length, 0.0, key=warmup_key)
             agent = eqx.filter_jit(learner.add)(agent, batch)
         return State(agent, None, state_key, jnp.asarray(learner.warmup_steps, jnp.int32))
 
-    def step(state: State, rate: Any) -> tuple[State, Metrics]:
+    def step(state: State, number: int, rate: Any) -> tuple[State, Metrics]:
         collect_key, learn_key, next_key = jr.split(state.key, 3)
-        batch, returns = runner.collect_steps(state.policy, learner.length, learner.explore, key=collect_key)
-        agent, metrics = _learn(learner, state.agent, batch, reward, rate=rate, key=learn_key)
+        batch, returns = runner.collect(state.policy, learner.length, learner.explore, number=number, key=collect_key)
+        agent, metrics = _learn((learner, batch, reward, rate, learn_key), state.agent)
         mean = np.mean(returns) if returns else np.nan
         metrics = {"return": jnp.asarray(mean), "episodes": jnp.asarray(float(len(returns))), **metrics}
         return State(agent, None, next_key, state.steps + learner.steps_per_round), metrics
 
-    return _Task(init, step)
+    return _Task(init, step, runner)
 
 
 @eqx.filter_jit
@@ -222,10 +235,15 @@ def _step(fixed: tuple[AbstractLearner, AbstractEnvironment, Any, Any], state: S
     return one(state) if state.key.ndim == 0 else jax.vmap(one)(state)
 
 
+# Compiled, so that no two of its arrays share memory: the agent is donated later.
 @eqx.filter_jit
-def _learn(
-    learner: AbstractLearner, agent: Any, batch: Transition, reward: Any, *, rate: Any, key: PRNGKeyArray
-) -> tuple[Any, Metrics]:
+def _init_agent(learner: AbstractLearner, observation_size: int, actions: Any, *, key: PRNGKeyArray) -> Any:
+    return learner.init_agent(observation_size, actions, key=key)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _learn(fixed: tuple[AbstractLearner, Transition, Any, Any, PRNGKeyArray], agent: Any) -> tuple[Any, Metrics]:
+    learner, batch, reward, rate, key = fixed
     return learner.learn(agent, batch, reward, rate=rate, key=key)
 
 

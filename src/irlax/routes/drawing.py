@@ -6,34 +6,36 @@ import numpy as np
 
 from irlax import checks
 from irlax.report import maps
-from irlax.report.plots import label
+from irlax.report.plots import label, on_axes
 from irlax.routes.network import Network
 from irlax.typing import Float
 
 
-def network_figure(net: Network, values: Any, *, by: Any, name: str, title: str) -> Any:
+def network_figure(net: Network, values: Any, *, by: Any, name: str, title: str, ax: Any) -> Any:
     """A figure with a map; `Network.plot` says what the arguments are."""
     places = net.places
     if places is None:
         raise ValueError("A map needs coordinates: give `nodes=` when you read or build the network.")
     by = checks.one_of("by", by or ("arc" if net.base is None else "state"), ("arc", "state"))
     segments = _segments(net, places)
-    figure, (ax,) = maps.panels(segments, 1)
-    if values is None:
-        maps.network_map(figure, ax, segments, title=title)
-        return figure
     if isinstance(values, str):
         name, values, by = name or values, (net.base or net).attribute(values), "arc"
-    elif by == "arc" and net.base is not None:
+    elif values is not None and by == "arc" and net.base is not None:
         raise ValueError("Arcs of a network of links are turns, which a map does not show: give a number for a state.")
-    else:
+    elif values is not None:
         values = _checked(net, values, by)
-    bar = label(name, 40)
-    if by == "state" and net.base is None:
-        maps.point_map(figure, ax, places[:, :2], values, segments=segments, title=title, bar=bar)
-    else:
-        maps.network_map(figure, ax, segments, values[: len(segments)], title=title, bar=bar)
-    return figure
+
+    def draw(figure: Any, axes: Any) -> None:
+        if values is None:
+            maps.network_map(figure, axes, segments, title=title)
+            return
+        bar = label(name, 40)
+        if by == "state" and net.base is None:
+            maps.point_map(figure, axes, places[:, :2], values, segments=segments, title=title, bar=bar)
+        else:
+            maps.network_map(figure, axes, segments, values[: len(segments)], title=title, bar=bar)
+
+    return on_axes(ax, draw, lambda: maps.panels(segments, 1))
 
 
 def _segments(net: Network, places: Float[np.ndarray, "S 4"]) -> Float[np.ndarray, "n 4"]:

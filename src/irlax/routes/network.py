@@ -13,6 +13,7 @@ from irlax import checks
 from irlax.demos import Demonstrations
 from irlax.mdp import MDP
 from irlax.mdp.build import numbered
+from irlax.notebook_html import framed
 from irlax.rewards import LinearReward
 from irlax.routes.labels import as_text, examples
 from irlax.tables import Summary
@@ -318,22 +319,32 @@ class Network:
         return summary(self)
 
     def plot(
-        self, values: Any = None, *, by: Literal["arc", "state"] | None = None, name: str = "", title: str = ""
+        self,
+        values: Any = None,
+        *,
+        by: Literal["arc", "state"] | None = None,
+        name: str = "",
+        title: str = "",
+        ax: Any = None,
     ) -> Any:
         """A map of the network as a matplotlib figure; coordinates must be known.
 
         `values` are shown by colour and width: the name of an attribute, or a number for each arc (`by="arc"`, the
         default) or each state (`by="state"`; of a network of links the only way, and the default). `name` is the
-        label of the colour bar.
+        label of the colour bar. With `ax` it is drawn on these axes, which are returned.
         """
         from irlax.routes.drawing import network_figure
 
-        return network_figure(self, values, by=by, name=name, title=title)
+        return network_figure(self, values, by=by, name=name, title=title, ax=ax)
 
     def __repr__(self) -> str:
         kind = "states" if self.base is None else "states (links)"
         names = ", ".join(self.attributes) or "none"
         return f"Network({self.num_states:,} {kind}, {self.num_arcs:,} arcs; attributes: {names})"
+
+    def _repr_html_(self) -> str:
+        # Without its summary, which searches for connected parts.
+        return framed(text=repr(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to an .npz file; labels must be whole numbers, text, or tuples of these."""

@@ -3,11 +3,11 @@
 import jax.random as jr
 
 from irlax.envs import collect, expert_demos, make
+from irlax.envs.strips import strip
 from irlax.estimators.sampled import AIRL, Rounds, SampledFit
 from irlax.estimators.sampled.curves import learning_figure
 from irlax.estimators.tabular.drawings import add_figure
 from irlax.report import Page
-from irlax.report.strips import strip
 from irlax.showcase.section import Section
 from irlax.tables import Summary, Table
 

@@ -12,8 +12,8 @@ from irlax.estimators.sampled import Rounds, SampledFit, SampledMCEIRL
 from irlax.estimators.sampled.curves import learning_figure
 from irlax.estimators.sampled.page import mean_reward
 from irlax.estimators.tabular.drawings import add_figure
+from irlax.mdp.grid import Grid
 from irlax.report import Page, plots
-from irlax.report.grid import Grid
 from irlax.rewards import RewardNet
 from irlax.rl import PPO
 from irlax.showcase import walks

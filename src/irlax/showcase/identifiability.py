@@ -8,9 +8,9 @@ from irlax.estimators.tabular import MCEIRL
 from irlax.estimators.tabular.drawings import add_figure
 from irlax.estimators.tabular.page import draw_unidentified
 from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.mdp.grid import Grid
 from irlax.planning import soft_plan
 from irlax.report import Page, plots
-from irlax.report.grid import Grid
 from irlax.rewards import TabularReward
 from irlax.showcase import walks
 from irlax.showcase.section import Section

@@ -11,11 +11,11 @@ from irlax.mdp import MDP
 from irlax.planning.goals.options import Options
 from irlax.routes import Network
 from irlax.routes.labels import as_text
-from irlax.tables import Table
+from irlax.tables import AbstractTabulated, Table
 from irlax.typing import Float, Int
 
 
-class ByOption(eqx.Module):
+class ByOption(AbstractTabulated):
     """A prediction for each option: an action in a state in which it is available."""
 
     mdp: MDP = eqx.field(repr=False)
@@ -72,8 +72,8 @@ class ByOption(eqx.Module):
         """The `num` largest, largest first."""
         return self.numbers.table(num)
 
-    def __str__(self) -> str:
-        return str(self.table())
+    def _shown(self) -> Table:
+        return self.table()
 
 
 def option_keys(options: Options) -> tuple[Hashable, ...]:

@@ -10,7 +10,6 @@ the visits of states.
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from irlax import checks
@@ -21,14 +20,14 @@ from irlax.estimators.goals.fitted_model import FittedModel
 from irlax.estimators.goals.flows import uses_and_slopes
 from irlax.estimators.goals.predictions import Predictions, Uncertainty
 from irlax.routes import Network
-from irlax.tables import Table
+from irlax.tables import AbstractTabulated, Table
 from irlax.typing import Bool, Float
 
 #: Steps of the differences that give slopes of elasticities, in standard errors of the parameters.
 STEP = 1e-3
 
 
-class Elasticities(eqx.Module):
+class Elasticities(AbstractTabulated):
     """Elasticities of the expected uses of options and of the expected visits of states; NaN where there are none."""
 
     uses: ByOption
@@ -51,8 +50,8 @@ class Elasticities(eqx.Module):
         """The `num` largest of uses, largest first."""
         return self.uses.table(num)
 
-    def __str__(self) -> str:
-        return str(self.table())
+    def _shown(self) -> Table:
+        return self.table()
 
 
 def flow_elasticities(

@@ -138,6 +138,10 @@ def _checked(estimator: "MCEIRL", mdp: Any, reward: Any, demos: Demonstrations) 
     if estimator.low_memory:
         raise ValueError("`low_memory` is for finite horizons, which goals have not. Leave it out.")
     demos.check(mdp)
+    if estimator.objective == "feature-matching" and demos.row_weights is not None:
+        raise ValueError(
+            "Feature matching compares whole episodes, but rows have weights of their own. Use objective='likelihood'."
+        )
     if estimator.objective == "feature-matching" and not demos.terminated.all():
         truncated = int(np.argmin(demos.terminated))
         raise ValueError(
@@ -170,4 +174,4 @@ def _choose_l2(estimator: "MCEIRL", mdp: MDP, reward: AbstractReward, demos: Dem
             x = np.asarray(minimise(solver, penalised, x, estimator.tol).at.x)
             scores[index] += held_out.log_likelihood(x / np.asarray(problem.scale))
     best = int(np.argmax(scores))
-    return CrossValidation(CANDIDATES[best], float(scores[best] / (demos.weights @ demos.lengths)))
+    return CrossValidation(CANDIDATES[best], float(scores[best] / demos.choice_weights.sum()))

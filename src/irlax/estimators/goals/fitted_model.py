@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from irlax import checks
-from irlax.analysis.standard_errors import identified_covariance, null_directions
+from irlax.analysis.standard_errors import null_directions
 from irlax.estimators.goals.choice_model import ChoiceModel
 from irlax.estimators.goals.components import PairFeatures, StateScales
 from irlax.estimators.goals.predictions import Uncertainty
@@ -113,10 +113,9 @@ def uncertainty_of(fit: "GoalFit", kind: Any, cluster: Any) -> Uncertainty | Non
     if not fit.has_standard_errors or len(fit.estimates) > MAX_PARAMETERS:
         return None
     information = fit.information
-    scores = information.clustered(kind, cluster, "frequency")
     return Uncertainty(
         tuple(fit.parameter_names),
         fit.estimates,
-        identified_covariance(kind, information.hessian, scores, information.penalty),
+        information.identified_covariance(kind, cluster),
         null_directions(information.hessian),
     )

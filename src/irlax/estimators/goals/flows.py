@@ -17,11 +17,11 @@ from irlax.estimators.goals.fitted_model import FittedModel
 from irlax.estimators.goals.goal_problem import BlockFlows, flow_tangents
 from irlax.estimators.goals.predictions import Predictions, Uncertainty
 from irlax.routes import Network
-from irlax.tables import Summary, Table, pairs
+from irlax.tables import AbstractTabulated, Summary, Table, pairs
 from irlax.typing import Float
 
 
-class Flows(eqx.Module):
+class Flows(AbstractTabulated):
     """Expected uses of options and visits of states, with standard errors and intervals."""
 
     uses: ByOption
@@ -88,8 +88,8 @@ class Flows(eqx.Module):
         facts.append(("uses of options", float(self.uses.numbers.estimate.sum())))
         return Summary([pairs("Flows", facts), self.uses.table(10), self.visits.table(10)])
 
-    def __str__(self) -> str:
-        return str(self.summary())
+    def _shown(self) -> Summary:
+        return self.summary()
 
 
 def expected_flows(

@@ -11,7 +11,7 @@ from irlax.demos.demonstrations import from_rows
 from irlax.estimators.goals.components import PairFeatures, StateScales
 from irlax.estimators.goals.predicting import AbstractGoalFit
 from irlax.estimators.tabular.components import Certificate, CrossValidation
-from irlax.estimators.tabular.inference import Information
+from irlax.estimators.tabular.inference import Information, episodes_of
 from irlax.estimators.tabular.memo import Memo
 from irlax.iteration import History
 from irlax.mdp import MDP
@@ -120,7 +120,7 @@ class GoalFit(AbstractGoalFit):
         """The log likelihood of other demonstrations with goals, mean over their choices by weight."""
         if not isinstance(demos, Demonstrations):
             raise TypeError(f"`demos` must be Demonstrations, but is a {type(demos).__name__}.")
-        return self.log_likelihood_of(demos) / float(demos.weights @ demos.lengths)
+        return self.log_likelihood_of(demos) / float(demos.choice_weights.sum())
 
     def log_likelihood_of(self, demos: Demonstrations) -> float:
         """Σ w log π over the choices of demonstrations; their goals may be others than those of the fit."""
@@ -161,8 +161,7 @@ class GoalFit(AbstractGoalFit):
         return Information(
             (hessian + hessian.T) / 2,
             objective.scores(theta),
-            self.demos.episode,
-            self.demos.weights,
+            *episodes_of([self.demos]),
             self.l2 * total,
         )
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from irlax.demos import Demonstrations
 from irlax.estimators.goals.demand import Demand
 from irlax.estimators.goals.fitted_model import fitted_model
 from irlax.estimators.goals.flows import uses_and_slopes
@@ -12,6 +13,16 @@ from irlax.mdp import MDP
 from irlax.planning.goals.options import Options
 from irlax.report.plots import clip_for_plot
 from irlax.typing import Float, Int
+
+
+class RewardMap(NamedTuple):
+    """Segments on a map, with the reward and the uses of each."""
+
+    segments: Float[np.ndarray, "n 4"]
+    reward: Float[np.ndarray, " n"]
+    uses: tuple[Float[np.ndarray, " n"], ...]
+    #: "link" where states are links, and "arc" where they are points and actions lead from one to another.
+    kind: str
 
 
 class FitMap(NamedTuple):
@@ -34,33 +45,40 @@ def predicted_uses(fit: GoalFit) -> Float[np.ndarray, " J"]:
     return uses_and_slopes(fitted_model(fit, None, None).at_estimates(), demand, with_slopes=False)[0]
 
 
-def observed_uses(fit: GoalFit) -> Float[np.ndarray, " J"]:
-    """How often the demonstrations use each option, by weight; uses at time t count γᵗ."""
-    options, demos = Options.of(fit.mdp), fit.demos
-    option = options.of_cells(fit.mdp, demos.tabular_states, np.asarray(demos.actions))
-    weights = np.repeat(demos.weights, demos.lengths) * options.discount**demos.times
+def observed_uses(mdp: MDP, demos: Demonstrations) -> Float[np.ndarray, " J"]:
+    """How often demonstrations use each option, by weight; uses at time t count γᵗ."""
+    options = Options.of(mdp)
+    option = options.of_cells(mdp, demos.tabular_states, np.asarray(demos.actions))
+    weights = demos.choice_weights * options.discount**demos.times
     return np.bincount(option, weights=weights, minlength=len(options.state)).astype(np.float64)
 
 
 def fit_map(fit: GoalFit) -> FitMap | None:
     """The map of a fit whose MDP has places; else None."""
-    places = fit.mdp.labels.places
+    if fit.mdp.labels.places is None:
+        return None
+    rewards = fitted_model(fit, None, None).rewards
+    found = reward_map(fit.mdp, rewards, (predicted_uses(fit), observed_uses(fit.mdp, fit.demos)))
+    return None if found is None else FitMap(found.segments, found.reward, *found.uses, kind=found.kind)
+
+
+def reward_map(
+    mdp: MDP, rewards: Float[np.ndarray, " J"], uses: tuple[Float[np.ndarray, " J"], ...]
+) -> RewardMap | None:
+    """Rewards and uses of options on the map; None where states have no places."""
+    places, options = mdp.labels.places, Options.of(mdp)
     if places is None:
         return None
-    model = fitted_model(fit, None, None)
-    options, rewards = model.options, model.rewards
-    rewards, predicted, observed = (
-        clip_for_plot(values) for values in (rewards, predicted_uses(fit), observed_uses(fit))
-    )
+    rewards, clipped = clip_for_plot(rewards), [clip_for_plot(values) for values in uses]
     links = np.flatnonzero((places[:, :2] != places[:, 2:]).any(axis=1))
     if len(links):
-        amounts = (np.bincount(options.state, values, fit.mdp.num_states)[links] for values in (predicted, observed))
-        return FitMap(places[links], _of_entering(options, rewards)[links], *amounts, kind="link")
-    option, head, share = _moves(fit.mdp, options)
+        amounts = tuple(np.bincount(options.state, values, mdp.num_states)[links] for values in clipped)
+        return RewardMap(places[links], _of_entering(options, rewards)[links], amounts, "link")
+    option, head, share = _moves(mdp, options)
     segments = np.concatenate([places[options.state[option], :2], places[head, :2]], axis=1)
     if not len(segments):
         return None
-    return FitMap(segments, rewards[option], share * predicted[option], share * observed[option], kind="arc")
+    return RewardMap(segments, rewards[option], tuple(share * values[option] for values in clipped), "arc")
 
 
 def _of_entering(options: Options, rewards: Float[np.ndarray, " J"]) -> Float[np.ndarray, " S"]:

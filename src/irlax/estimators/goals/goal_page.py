@@ -54,8 +54,8 @@ def map_section(page: Page, fit: GoalFit) -> Page:
     maps.network_map(
         figure, ax, found.segments, found.reward, bar=f"reward of {'an' if found.kind == 'arc' else 'a'} {found.kind}"
     )
-    how = "" if found.kind == "arc" else " Of the ways into a link, the one with the highest reward counts."
-    page = add_figure(page.heading("The reward on the map"), figure, f"The learned reward of each {found.kind}.{how}")
+    text = f"The learned reward of each {found.kind}.{reward_note(found.kind)}"
+    page = add_figure(page.heading("The reward on the map"), figure, text)
     figure, axes = maps.panels(found.segments, 2)
     _draw_flows(figure, axes, found)
     text = (
@@ -67,6 +67,11 @@ def map_section(page: Page, fit: GoalFit) -> Page:
     if not fit.demos.terminated.all():
         text += " Some episodes were not observed up to their goals; the model's are counted to the end."
     return add_figure(page.heading("Flows on the map"), figure, text)
+
+
+def reward_note(kind: str) -> str:
+    """What the reward of a segment of a map is, where that needs a sentence."""
+    return "" if kind == "arc" else " Of the ways into a link, the one with the highest reward counts."
 
 
 def _draw_flows(figure: Any, axes: Any, found: FitMap) -> None:

@@ -1,5 +1,6 @@
 """The problem that solvers minimise, where episodes end at goals: computed on the host, by sparse factorisations."""
 
+import copy
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -110,20 +111,67 @@ class GoalObjective(AbstractGoalObjective):
 
     def scores(self, theta: Float[np.ndarray, " K"]) -> Float[np.ndarray, "n K"]:
         """∂ log π / ∂θ of each observed choice."""
-        features, options, trips = self.reward.columns(), self.planner.options, self.trips
-        scores = features[trips.option]
-        place = np.empty(len(trips.goals), int)
-        for members, block in self.blocks(theta):
-            place[:] = -1
-            place[members] = np.arange(len(members))
-            rows = np.flatnonzero(place[trips.goal] >= 0)
-            column, ahead = place[trips.goal[rows]], options.transitions[trips.option[rows]].tocoo()
+        return self._log_policy_tangents(theta, self.reward.columns())
+
+    def log_policy_changes(
+        self, theta: Float[np.ndarray, " K"], move: Float[np.ndarray, " K"]
+    ) -> Float[np.ndarray, " n"]:
+        """The changes of log π of each observed choice, to first order in a move of the parameters."""
+        return self._log_policy_tangents(theta, self.reward.direction(move)[:, None])[:, 0]
+
+    def _log_policy_tangents(
+        self, theta: Float[np.ndarray, " K"], features: Float[np.ndarray, "J k"]
+    ) -> Float[np.ndarray, "n k"]:
+        options, trips = self.planner.options, self.trips
+        slopes = features[trips.option]
+        for rows, column, block in self._by_block(theta, trips.goal):
+            ahead = options.transitions[trips.option[rows]].tocoo()
             for k, slope in enumerate(block.tangents(features)):
                 following = np.bincount(
                     ahead.row, weights=ahead.data * slope[ahead.col, column[ahead.row]], minlength=len(rows)
                 )
-                scores[rows, k] += options.discount * following - slope[trips.state[rows], column]
-        return scores / options.scale[trips.state][:, None]
+                slopes[rows, k] += options.discount * following - slope[trips.state[rows], column]
+        return slopes / options.scale[trips.state][:, None]
+
+    def log_policies(self, theta: Float[np.ndarray, " K"]) -> Float[np.ndarray, " n"]:
+        """log π of each observed choice; a NoFixedPointError where values do not exist."""
+        return self.log_policies_of(theta, self.trips.option, self.trips.goal)
+
+    def log_policies_of(
+        self, theta: Float[np.ndarray, " K"], option: Int[np.ndarray, " n"], goal: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """log π of some options on the way to the goals of some indices; −∞ where they never lead there."""
+        options, rewards = self.planner.options, self.reward(theta)[0]
+        result = np.empty(len(option))
+        for rows, column, block in self._by_block(theta, goal):
+            chosen, state = option[rows], options.state[option[rows]]
+            ahead = options.transitions[chosen].tocoo()
+            values = ahead.data * block.value_at(ahead.col, column[ahead.row])
+            following = np.bincount(ahead.row, weights=values, minlength=len(rows))
+            gain = rewards[chosen] + options.discount * following - block.value_at(state, column)
+            result[rows] = gain / options.scale[state]
+        return result
+
+    def _by_block(
+        self, theta: Float[np.ndarray, " K"], goal: Int[np.ndarray, " n"]
+    ) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], GoalBlock]]:
+        """For each block its rows, given the goal of each, and the column of their goals in the block."""
+        place = np.empty(len(self.trips.goals), int)
+        for members, block in self.blocks(theta):
+            place[:] = -1
+            place[members] = np.arange(len(members))
+            rows = np.flatnonzero(place[goal] >= 0)
+            yield rows, place[goal[rows]], block
+
+    def weighted(self, weight: Float[np.ndarray, " n"], total: float) -> "GoalObjective":
+        """The likelihood in which each choice counts so much, divided by a total; what is solved already is shared."""
+        transitions, discount = self.options.transitions, self.options.discount
+        other = copy.copy(self)
+        other.trips = self.trips._replace(weight=weight)
+        other.sums = other.trips.likelihood(transitions, discount, discounted=False)._replace(total=total)
+        other._coefficients = other.sums.coefficients.tocsc()
+        other._kept_flows = other._hessian = None
+        return other
 
     def changes(
         self, theta: Float[np.ndarray, " K"], move: Float[np.ndarray, " K"]

@@ -108,7 +108,7 @@ def _identified(fit: GoalFit) -> str:
 def regression_table_of_goals(fit: GoalFit, kind: Kind, cluster: Cluster, weights: Weights, level: float) -> Summary:
     """The reward's parameters and the statistics of their fit."""
     errors = fit.standard_errors(kind, cluster=cluster, weights=weights)
-    counts = np.repeat(fit.demos.weights, fit.demos.lengths)
+    counts = fit.demos.choice_weights
     null = -float(counts @ np.log(fit.mdp.num_available[fit.demos.tabular_states]))
     return regression_table(
         fit.parameter_names,

@@ -56,7 +56,7 @@ class GroupedTrips(NamedTuple):
                 f"In the demonstrations row {row} ({demos.where(row)}) is a choice in state "
                 f"{demos.tabular_states[row]}, which no action leaves: the goal could not be reached any more."
             )
-        weight = np.repeat(demos.weights, demos.lengths)
+        weight = demos.choice_weights
         return cls(
             demos.start_states,
             demos.goals,

@@ -19,14 +19,14 @@ from irlax.estimators.goals.by_option import state_labels
 from irlax.estimators.goals.demand import Demand
 from irlax.estimators.goals.fitted_model import FittedModel
 from irlax.planning.goals.options import Options
-from irlax.tables import Table
+from irlax.tables import AbstractTabulated, Table
 from irlax.typing import Float, Int
 
 #: SciPy takes an edge of cost 0 for none, and a choice without alternatives costs 0.
 LEAST_COST = 1e-300
 
 
-class Routes(eqx.Module):
+class Routes(AbstractTabulated):
     """Routes from a start to a goal, most probable first."""
 
     #: The states of each route, goal included, and their names.
@@ -47,8 +47,8 @@ class Routes(eqx.Module):
         ]
         return Table(("route", "probability", "cumulative"), rows, title="Most probable routes")
 
-    def __str__(self) -> str:
-        return str(self.table())
+    def _shown(self) -> Table:
+        return self.table()
 
 
 def most_probable_routes(model: FittedModel, start: Any, goal: Any, num: int) -> Routes:

@@ -73,7 +73,7 @@ class AbstractGoalFit(Fit):
             )
         option = model.options.of_cells(self.mdp, demos.tabular_states, np.asarray(demos.actions))
         # Expected uses are discounted, so observed ones must be.
-        weights = np.repeat(demos.weights, demos.lengths) * model.options.discount**demos.times
+        weights = demos.choice_weights * model.options.discount**demos.times
         observed = np.bincount(option, weights=weights, minlength=len(model.options.state))
         return expected_flows(model, demand, uncertainty_of(self, kind, cluster), level, observed)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.analysis.standard_errors import confidence_interval
-from irlax.tables import Table
+from irlax.tables import AbstractTabulated, Table
 from irlax.typing import Bool, Float
 
 #: A prediction depends on an unidentified direction if it changes along it by more than this share of its slope.
@@ -32,7 +32,7 @@ class Uncertainty(eqx.Module):
         return np.where(lost, np.nan, np.sqrt(np.maximum(variance, 0.0)))
 
 
-class Predictions(eqx.Module):
+class Predictions(AbstractTabulated):
     r"""Numbers $f_i(\hat\beta)$ of a fit, with $\text{s.e.}^2 = \nabla f_i^\top\,\Sigma\,\nabla f_i$.
 
     Their slopes are kept, so that differences and sums of predictions of one fit have the right standard errors:
@@ -150,8 +150,8 @@ class Predictions(eqx.Module):
         ]
         return Table(columns, rows, title=f"{self.what}: the largest {len(rows)} of {len(self)}")
 
-    def __str__(self) -> str:
-        return str(self.table())
+    def _shown(self) -> Table:
+        return self.table()
 
     def _replaced(self, what: str, keys: Any, labels: Any, estimate: Any, slopes: Any) -> "Predictions":
         return Predictions(what, keys, labels, estimate, slopes, self.uncertainty, self.level, self.absent_is_zero)

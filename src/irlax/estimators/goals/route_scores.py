@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from irlax import checks
@@ -13,14 +12,14 @@ from irlax.estimators.goals.fitted_model import FittedModel
 from irlax.estimators.goals.predicted_routes import certain_moves, cheapest, option_costs
 from irlax.planning.goals import Needed
 from irlax.planning.goals.options import Options
-from irlax.tables import Table
+from irlax.tables import AbstractTabulated, Table
 from irlax.typing import Float, Int
 
 #: Trips whose edit distances are computed at once.
 BATCH = 256
 
 
-class RouteScores(eqx.Module):
+class RouteScores(AbstractTabulated):
     """Scores of each trip, and their means."""
 
     #: log of the probability of the observed way.
@@ -51,8 +50,8 @@ class RouteScores(eqx.Module):
         rows = [(name, *both) for name, both in self.means().items()]
         return Table(("", "mean", "s.e."), rows, title=f"Most probable and observed routes of {len(self.same):,} trips")
 
-    def __str__(self) -> str:
-        return str(self.table())
+    def _shown(self) -> Table:
+        return self.table()
 
 
 def route_scores(model: FittedModel, demos: Demonstrations, lengths: Any) -> RouteScores:

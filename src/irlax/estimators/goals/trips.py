@@ -50,12 +50,24 @@ class Trips(NamedTuple):
             np.repeat(index, demos.lengths),
             demos.tabular_states,
             option,
-            np.repeat(demos.weights, demos.lengths),
+            demos.choice_weights,
             demos.times,
             demos.start_states,
             index,
             demos.weights,
         )
+
+    def distinct(self) -> tuple["Trips", Int[np.ndarray, " n"]]:
+        """Each choice towards each goal once, with the weight of all its rows, and the index of the one of each row."""
+        pairs, cell = np.unique(self.option * len(self.goals) + self.goal, return_inverse=True)
+        option, goal = np.divmod(pairs, len(self.goals))
+        first = np.empty(len(pairs), int)
+        first[cell.ravel()] = np.arange(len(cell))
+        weight = np.bincount(cell.ravel(), weights=self.weight, minlength=len(pairs))
+        once = self._replace(
+            goal=goal, state=self.state[first], option=option, weight=weight, time=np.zeros(len(pairs), int)
+        )
+        return once, cell.ravel()
 
     @property
     def total(self) -> float:

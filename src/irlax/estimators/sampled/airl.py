@@ -5,13 +5,15 @@ from typing import Any, ClassVar
 import jax.random as jr
 
 from irlax import checks
+from irlax.estimators.sampled.control import control_settings, regularisation
 from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info
-from irlax.estimators.sampled.losses import accuracy, airl_logits, classification_loss, half_square
+from irlax.estimators.sampled.losses import accuracy, airl_logits, classification_loss
 from irlax.estimators.sampled.rounds import Rounds
-from irlax.estimators.sampled.steps import Recent, Steps, draw_both, log_policy_of, rewards_of, step_pools
+from irlax.estimators.sampled.steps import Pool, Steps, Window, draw_both, log_policy_of, rewards_of, step_pools
 from irlax.networks import Normaliser
 from irlax.registry import stored
 from irlax.rewards import AbstractObservedReward, RewardNet, ShapedObservedReward
+from irlax.rewards.observed import unshaped
 from irlax.rl.learner import AbstractLearner
 from irlax.rl.policies import AbstractPolicy
 from irlax.rl.ppo import PPO
@@ -46,6 +48,8 @@ class AIRL(AbstractSampledIRL):
     rounds: Rounds = Rounds()
     discounted: bool = True
     penalty: float = 0.1
+    keep_penalty: bool = False
+    smoothness: float = 0.0
     updates: int = 16
     batch_size: int = 1024
     learning_rate: float = 2e-3
@@ -56,6 +60,7 @@ class AIRL(AbstractSampledIRL):
 
     def __check_init__(self) -> None:
         checks.count("batch_size", self.batch_size)
+        checks.positive("smoothness", self.smoothness, zero=True)
         if self.potential is None:
             return
         if not isinstance(self.potential, RewardNet):
@@ -65,6 +70,11 @@ class AIRL(AbstractSampledIRL):
                 f"A potential is a function of states, but `potential` has over={self.potential.over!r}. Say "
                 f"`potential=RewardNet(over='s', ...)`."
             )
+
+    @classmethod
+    def for_control(cls, **settings: Any) -> "AIRL":
+        """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
+        return cls(**control_settings(recent=4) | settings)
 
     def make_reward(
         self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray
@@ -79,22 +89,22 @@ class AIRL(AbstractSampledIRL):
         return None
 
     def observe(
-        self, policy: AbstractPolicy, expert: Steps, recent: Recent, prepared: None
-    ) -> tuple[AbstractPolicy, Steps, Steps]:
+        self, policy: AbstractPolicy, expert: Steps, recent: Pool, prepared: None
+    ) -> tuple[AbstractPolicy, Steps, Steps | Window]:
         return policy, *step_pools(expert, recent, discounted=self.discounted)
 
     def loss(
         self,
         reward: AbstractObservedReward,
-        observed: tuple[AbstractPolicy, Steps, Steps],
+        observed: tuple[AbstractPolicy, Steps, Steps | Window],
         *,
         rate: Any,
         key: PRNGKeyArray,
     ) -> tuple[Float[Array, ""], Info]:
         current, expert_pool, policy_pool = observed
-        expert, policy = draw_both(expert_pool, policy_pool, self.batch_size, key=key)
+        expert, policy = steps = draw_both(expert_pool, policy_pool, self.batch_size, key=key)
         f = rewards_of(reward, expert), rewards_of(reward, policy)
         logits = airl_logits(f[0], log_policy_of(current, expert)), airl_logits(f[1], log_policy_of(current, policy))
-        weights = expert.weight, policy.weight
-        loss = classification_loss(*logits, *weights) + rate * self.penalty * half_square(*f, *weights)
+        loss = classification_loss(*logits, expert.weight, policy.weight)
+        loss += regularisation(self, unshaped(reward), steps, f, rate=rate, key=key)
         return loss, {"accuracy": accuracy(*logits)}

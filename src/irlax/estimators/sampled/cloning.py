@@ -61,6 +61,8 @@ class BehaviouralCloning(eqx.Module):
         `callback` receives an `Iterate` after every thousand gradient steps, and may return True to stop.
         """
         check_demos(env, demos)
+        if not demos.has_actions:
+            raise ValueError("These demonstrations have no actions, and there is nothing else to clone.")
         started = time.monotonic()
         init_key, clone_key, last_key = jr.split(key, 3)
         with jax.enable_x64(False):

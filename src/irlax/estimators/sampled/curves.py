@@ -21,7 +21,9 @@ def learning_figure(history: History, demonstrated: float | None) -> Any:
     steps = history["steps"] if acting else np.arange(len(history["steps"]))
     few = {"marker": "o", "markersize": 4} if len(steps) < 20 else {}
     for ax, name in zip(axes.ravel(), names, strict=False):
-        ax.plot(steps, clip_for_plot(history[name]), color=COLOURS[0], linewidth=1.2, **few)
+        # In some rounds no episode ends, and the return is not known.
+        known = ~np.isnan(history[name])
+        ax.plot(steps[known], clip_for_plot(history[name][known]), color=COLOURS[0], linewidth=1.2, **few)
         level = {"return": demonstrated, "gap": 0.0}.get(name)
         if level is not None:
             ax.axhline(level, color=COLOURS[1], linestyle=":", linewidth=1.5)

@@ -1,15 +1,18 @@
 """Generative adversarial imitation learning, a baseline that learns no reward."""
 
+import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from irlax import checks
+from irlax.estimators.sampled.control import LEARNER, ROUNDS, control_settings, regularisation
 from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info
-from irlax.estimators.sampled.losses import accuracy, classification_loss, half_square
+from irlax.estimators.sampled.losses import accuracy, classification_loss
 from irlax.estimators.sampled.rounds import Rounds
-from irlax.estimators.sampled.steps import Recent, Steps, draw_both, rewards_of, step_pools
+from irlax.estimators.sampled.steps import Pool, Steps, Window, draw_both, rewards_of, step_pools
 from irlax.networks import Normaliser
 from irlax.registry import stored
 from irlax.rewards import AbstractObservedReward, ObservedReward, RewardNet
@@ -26,6 +29,11 @@ class DiscriminatorReward(AbstractObservedReward):
 
     over: Over = eqx.field(static=True)
     logits: ObservedReward
+
+    @property
+    def after_end(self) -> Float[Array, ""]:
+        """The reward of every step after the end of an episode."""
+        return jax.nn.softplus(jnp.asarray(self.logits.after_end))
 
     def __call__(
         self, observation: Float[Array, " obs"], action: Any, next_observation: Float[Array, " obs"]
@@ -50,6 +58,8 @@ class GAIL(AbstractSampledIRL):
     rounds: Rounds = Rounds()
     discounted: bool = True
     penalty: float = 0.1
+    keep_penalty: bool = False
+    smoothness: float = 0.0
     updates: int = 8
     batch_size: int = 1024
     learning_rate: float = 1e-3
@@ -57,9 +67,17 @@ class GAIL(AbstractSampledIRL):
     progress: bool | None = None
     learns_reward: ClassVar[bool] = False
     whole_episodes: ClassVar[bool] = False
+    needs_actions: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
         checks.count("batch_size", self.batch_size)
+        checks.positive("smoothness", self.smoothness, zero=True)
+
+    @classmethod
+    def for_control(cls, **settings: Any) -> "GAIL":
+        """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
+        learner = dataclasses.replace(LEARNER, temperature="auto", keep_entropy=False)
+        return cls(**control_settings(learner=learner, recent=ROUNDS.num, penalty=0.0, smoothness=1.0) | settings)
 
     def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> DiscriminatorReward:
         return DiscriminatorReward(self.reward.over, self.reward.init(statistics, actions, key=key))
@@ -67,14 +85,16 @@ class GAIL(AbstractSampledIRL):
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:
         return None
 
-    def observe(self, policy: AbstractPolicy, expert: Steps, recent: Recent, prepared: None) -> tuple[Steps, Steps]:
+    def observe(
+        self, policy: AbstractPolicy, expert: Steps, recent: Pool, prepared: None
+    ) -> tuple[Steps, Steps | Window]:
         return step_pools(expert, recent, discounted=self.discounted)
 
     def loss(
-        self, reward: DiscriminatorReward, observed: tuple[Steps, Steps], *, rate: Any, key: PRNGKeyArray
+        self, reward: DiscriminatorReward, observed: tuple[Steps, Steps | Window], *, rate: Any, key: PRNGKeyArray
     ) -> tuple[Float[Array, ""], Info]:
-        expert, policy = draw_both(*observed, self.batch_size, key=key)
+        expert, policy = steps = draw_both(*observed, self.batch_size, key=key)
         logits = rewards_of(reward.logits, expert), rewards_of(reward.logits, policy)
-        weights = expert.weight, policy.weight
-        loss = classification_loss(*logits, *weights) + rate * self.penalty * half_square(*logits, *weights)
+        loss = classification_loss(*logits, expert.weight, policy.weight)
+        loss += regularisation(self, reward.logits, steps, logits, rate=rate, key=key)
         return loss, {"accuracy": accuracy(*logits)}

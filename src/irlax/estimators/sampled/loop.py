@@ -11,20 +11,18 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from irlax import checks
 from irlax.demos import Demonstrations
-from irlax.envs.absorbing import refuse_variable_length
-from irlax.envs.checking import check_demos
 from irlax.envs.environment import AbstractEnvironment
-from irlax.envs.experience import Transition, collect_episodes
-from irlax.envs.gymnasium import GymnasiumEnvironment
-from irlax.envs.host import HostRunner
-from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info, State, refuse_other_discount
+from irlax.envs.experience import Runner, Transition, collect_episodes, collect_steps, init_runners
+from irlax.envs.replayed import ReplayedRunner
+from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info, State
 from irlax.estimators.sampled.sampled_fit import ImitationFit, SampledFit, finished
-from irlax.estimators.sampled.steps import Steps, steps_of_demos
+from irlax.estimators.sampled.steps import Steps
+from irlax.estimators.sampled.validation import check_environment, validate
 from irlax.iteration import AbstractResumable, History, Iterate, Session, Watch, from_arrays, to_arrays
 from irlax.registry import to_parts
-from irlax.rewards import AbstractObservedReward
+from irlax.rewards import AbstractObservedReward, ScaledObservedReward
+from irlax.rl.sac import SACAgent
 from irlax.run_folder import fingerprint, identity_of
 from irlax.status import Status, warn_unless_success
 from irlax.typing import Array, Float, Key, PRNGKeyArray
@@ -41,6 +39,8 @@ def fit(
     key: PRNGKeyArray,
 ) -> list[SampledFit | ImitationFit]:
     """See `AbstractSampledIRL.fit`; with `num`, so many fits side by side."""
+    check_environment(env)
+    estimator = estimator.for_problem(env)
     prepared, expert = validate(estimator, env, demos, init_reward, num)
     started = time.monotonic()
     # Networks are trained in single precision, whatever the user's flag says.
@@ -48,76 +48,24 @@ def fit(
         fit_key, last_key = jr.split(key)
         keys = fit_key if num is None else jr.split(fit_key, num)
         task = _task(prepared, env, expert, init_reward, key=keys)
-        rounds = FitRounds(prepared, task, identity_of(env), identity_of(init_reward), env.horizon, expert, keys)
+        rounds = FitRounds(
+            prepared, task, identity_of(env), identity_of(init_reward), env.horizon, demos.has_actions, expert, keys
+        )
         total = prepared.rounds.num * rounds.steps_per_round
         with Session(type(estimator).__name__, total=total, watch=watch) as session:
             after, status = session.run(rounds)
         seconds, history = time.monotonic() - started, History.of(session.history)
-        ended = _Ended(after.state, status, history, seconds)
+        ended = _Ended(after.acting.state, status, history, seconds)
         fits = _results(estimator, env, demos, ended, key=last_key)
     for done in fits:
         warn_unless_success(done.status)
     return fits
 
 
-def validate(
-    estimator: AbstractSampledIRL, env: Any, demos: Any, init_reward: Any, num: int | None
-) -> tuple[AbstractSampledIRL, Steps]:
-    """Raise for arguments that do not fit; then the estimator with its learner for whole episodes, and the steps."""
-    if not isinstance(env, (AbstractEnvironment, GymnasiumEnvironment)):
-        raise TypeError(
-            f"`env` must be an environment, but is a {type(env).__name__}. Make one with `envs.make(name)`, or of an "
-            f"MDP with `envs.Tabular(mdp, reward, horizon=...)`."
-        )
-    check_demos(env, demos)
-    refuse_variable_length(env, demos)
-    if demos.next_observations is None:
-        raise ValueError("These demonstrations lack `next_observations`, which rewards of steps are learned from.")
-    if estimator.whole_episodes and (demos.lengths != env.horizon).any():
-        raise ValueError(
-            f"{type(estimator).__name__} compares whole episodes, of {env.horizon} steps in this environment, but "
-            f"episodes {checks.places(demos.lengths != env.horizon)} are shorter. AIRL takes any steps."
-        )
-    _check_reward(init_reward, estimator.discount)
-    episodes = estimator.rounds.episodes_for(env.horizon)
-    _check_copies(env, episodes, num)
-    with jax.enable_x64(False):
-        expert = steps_of_demos(demos, env.actions, estimator.discount)
-        if estimator.whole_episodes:
-            shape = (demos.num_episodes, env.horizon)
-            expert = jax.tree.map(lambda array: array.reshape(*shape, *array.shape[1:]), expert)
-    learner = estimator.learner.for_episodes(episodes, env.horizon)
-    return dataclasses.replace(estimator, learner=learner), expert
-
-
-def _check_reward(init_reward: Any, discount: float) -> None:
-    if init_reward is not None and not isinstance(init_reward, AbstractObservedReward):
-        raise TypeError(
-            f"`init_reward` must be a reward of observations, such as the `learned` of an earlier fit, but is a "
-            f"{type(init_reward).__name__}. A class of your own is one if it derives from "
-            f"`irlax.rewards.AbstractObservedReward`."
-        )
-    refuse_other_discount(init_reward, discount)
-
-
-def _check_copies(env: Any, episodes: int, num: int | None) -> None:
-    if num is not None:
-        checks.count("num", num)
-    if isinstance(env, AbstractEnvironment):
-        return
-    if num is not None:
-        raise ValueError("Fits side by side need an environment in JAX, which this is not. Fit one by one.")
-    if env.num_envs != episodes:
-        raise ValueError(
-            f"A round takes {episodes} whole episodes, but the environment steps {env.num_envs} copies at a time. Say "
-            f"`rounds=Rounds(episodes={env.num_envs})`, or `make(..., num_envs={episodes})`."
-        )
-
-
 class AfterRound(NamedTuple):
     """The state after some rounds, the gaps of all of them, and the numbers of the last."""
 
-    state: State
+    acting: "Acting"
     gaps: Float[np.ndarray, "rounds *fits"]
     numbers: dict[str, Any] | None
 
@@ -130,13 +78,15 @@ class FitRounds(AbstractResumable[AfterRound]):
     environment: str | None
     init_reward: str | None
     horizon: int
+    #: Whether the demonstrations have actions: else their likelihood is not known.
+    has_actions: bool
     expert: Steps
     keys: Key[Array, "*num"]
 
     @property
     def steps_per_round(self) -> int:
         """Environment steps of each fit in a round."""
-        return self.estimator.rounds.episodes_for(self.horizon) * self.horizon
+        return self.estimator.rounds.steps_for(self.horizon)
 
     def init(self) -> AfterRound:
         return AfterRound(self.task.init(), np.zeros((0, *self.keys.shape)), None)
@@ -144,8 +94,10 @@ class FitRounds(AbstractResumable[AfterRound]):
     def step(self, state: AfterRound) -> AfterRound:
         number = len(state.gaps)
         rate = jnp.asarray(1 - number / self.estimator.rounds.num, jnp.float32)
-        after, info = self.task.step(state.state, number, rate)
+        after, info = self.task.step(state.acting, number, rate)
         numbers = _numbers(info, (number + 1) * self.steps_per_round)
+        if not self.has_actions:
+            numbers["log_likelihood"] = np.full(self.keys.shape, np.nan).tolist()
         return AfterRound(after, np.concatenate([state.gaps, np.asarray(numbers["gap"])[None]]), numbers)
 
     def status(self, state: AfterRound) -> Status | None:
@@ -166,19 +118,34 @@ class FitRounds(AbstractResumable[AfterRound]):
         }
 
     def snapshot(self, state: AfterRound) -> list[np.ndarray]:
-        return [state.gaps, *to_arrays(eqx.filter(state.state, eqx.is_array))]
+        runner = self.task.runner
+        on_host = runner.snapshot() if runner is not None and len(state.gaps) else []
+        return [state.gaps, np.asarray(len(on_host)), *on_host, *to_arrays(eqx.filter(state.acting, eqx.is_array))]
 
     def restore(self, arrays: list[np.ndarray]) -> AfterRound:
         # Not only its shapes: a state may hold what is no array, such as the settings of a reward.
         first, rest = eqx.partition(self.task.init(), eqx.is_array)
-        return AfterRound(eqx.combine(from_arrays(arrays[1:], first), rest), arrays[0], None)
+        gaps, num = arrays[0], 2 + int(arrays[1])
+        if self.task.runner is not None and len(gaps):
+            self.task.runner.restore(arrays[2:num], len(gaps) - 1)
+        return AfterRound(eqx.combine(from_arrays(arrays[num:], first), rest), gaps, None)
 
 
 class _Task(NamedTuple):
     """The first state, and the state after another round: in JAX, or with the environment on the host."""
 
-    init: Callable[[], State]
-    step: Callable[[State, int, Any], tuple[State, Info]]
+    init: Callable[[], "Acting"]
+    step: Callable[["Acting", int, Any], tuple["Acting", Info]]
+    #: The environments on the host, which are no part of a state.
+    runner: ReplayedRunner | None = None
+
+
+class Acting(NamedTuple):
+    """An estimator's state, and the environments in the middle of their episodes where rounds go on in them."""
+
+    state: State
+    #: Of environments in JAX, with `rounds.steps`.
+    runners: Runner | None
 
 
 def _task(
@@ -186,24 +153,33 @@ def _task(
 ) -> _Task:
     """`key` is one key, or one for each of several fits side by side."""
     init_key, rounds_key, seed_key = _split(key, 3)
+    # Numbers of the host, which the first state copies: a state is donated to the next one.
+    actions, start = jax.tree.map(np.asarray, (env.actions, eqx.filter(init_reward, eqx.is_array)))
+    start = eqx.combine(start, init_reward)
 
-    def init() -> State:
+    def init() -> Acting:
         sizes = env.observation_size, env.horizon
-        return _init(estimator, env.actions, sizes, expert, init_reward=init_reward, key=init_key)
+        state = _init(estimator, actions, sizes, expert, init_reward=start, key=init_key)
+        in_jax = isinstance(env, AbstractEnvironment) and estimator.rounds.steps is not None
+        return Acting(state, _init_runners(env, estimator.learner.num_envs, key=init_key) if in_jax else None)
 
-    def step_in_jax(state: State, number: int, rate: Any) -> tuple[State, Info]:
-        return _round(estimator, env, state, expert, rate=rate, key=_fold(rounds_key, number))
+    def step_in_jax(acting: Acting, number: int, rate: Any) -> tuple[Acting, Info]:
+        return _round((estimator, env, expert, rate, _fold(rounds_key, number)), acting)
 
     if isinstance(env, AbstractEnvironment):
         return _Task(init, step_in_jax)
-    runner = HostRunner(env, seed=int(jr.randint(seed_key, (), 0, 2**31 - 1)))
+    runner = ReplayedRunner(env, estimator.learner.length, key=seed_key)
 
-    def step_on_host(state: State, number: int, rate: Any) -> tuple[State, Info]:
+    def step_on_host(acting: Acting, number: int, rate: Any) -> tuple[Acting, Info]:
         collect_key, step_key = jr.split(_fold(rounds_key, number))
-        rollout, _ = runner.collect_steps(state.policy, env.horizon, estimator.rounds.explore, key=collect_key)
-        return _step(estimator, state, expert, rollout, rate=rate, key=step_key)
+        length, explore = estimator.learner.length, estimator.rounds.explore
+        rollout, returns = runner.collect(acting.state.policy, length, explore, number=number, key=collect_key)
+        state, info = _step((estimator, expert, rollout, rate, step_key), acting.state)
+        if estimator.rounds.steps is not None:
+            info = {"return": jnp.asarray(np.mean(returns) if returns else np.nan), **info}
+        return Acting(state, None), info
 
-    return _Task(init, step_on_host)
+    return _Task(init, step_on_host, runner)
 
 
 def _split(key: Key[Array, "*num"], num: int) -> Any:
@@ -225,22 +201,40 @@ def _init(
 
 
 @eqx.filter_jit
+def _init_runners(env: AbstractEnvironment, num: int, *, key: Any) -> Runner:
+    def one(key: PRNGKeyArray) -> Runner:
+        return init_runners(env, num, key=jr.fold_in(key, 1))
+
+    return one(key) if key.ndim == 0 else jax.vmap(one)(key)
+
+
+# States are donated to the next ones, so that a replay buffer is not copied in every round.
+@eqx.filter_jit(donate="all-except-first")
 def _round(
-    estimator: AbstractSampledIRL, env: AbstractEnvironment, state: State, expert: Steps, *, rate: Any, key: Any
-) -> tuple[State, Info]:
-    def one(state: State, key: PRNGKeyArray) -> tuple[State, Info]:
+    fixed: tuple[AbstractSampledIRL, AbstractEnvironment, Steps, Any, Any], acting: Acting
+) -> tuple[Acting, Info]:
+    estimator, env, expert, rate, key = fixed
+
+    def one(acting: Acting, key: PRNGKeyArray) -> tuple[Acting, Info]:
         collect_key, step_key = jr.split(key)
-        num, explore = estimator.rounds.episodes_for(env.horizon), estimator.rounds.explore
-        rollout = collect_episodes(env, state.policy, num, explore=explore, key=collect_key)
-        return estimator.step(state, expert, rollout, rate=rate, key=step_key)
+        (state, runners), learner, explore = acting, estimator.learner, estimator.rounds.explore
+        if runners is None:
+            num = estimator.rounds.episodes_for(env.horizon)
+            rollout = collect_episodes(env, state.policy, num, explore=explore, key=collect_key)
+            state, info = estimator.step(state, expert, rollout, rate=rate, key=step_key)
+            return Acting(state, None), info
+        runners, rollout, finished = collect_steps(
+            env, state.policy, runners, length=learner.length, explore=explore, key=collect_key
+        )
+        state, info = estimator.step(state, expert, rollout, rate=rate, key=step_key)
+        return Acting(state, runners), {"return": finished.mean, **info}
 
-    return one(state, key) if key.ndim == 0 else eqx.filter_vmap(one)(state, key)
+    return one(acting, key) if key.ndim == 0 else eqx.filter_vmap(one)(acting, key)
 
 
-@eqx.filter_jit
-def _step(
-    estimator: AbstractSampledIRL, state: State, expert: Steps, rollout: Transition, *, rate: Any, key: PRNGKeyArray
-) -> tuple[State, Info]:
+@eqx.filter_jit(donate="all-except-first")
+def _step(fixed: tuple[AbstractSampledIRL, Steps, Transition, Any, PRNGKeyArray], state: State) -> tuple[State, Info]:
+    estimator, expert, rollout, rate, key = fixed
     return estimator.step(state, expert, rollout, rate=rate, key=key)
 
 
@@ -264,6 +258,18 @@ class _Ended(NamedTuple):
     seconds: float
 
 
+def _at_temperature_one(state: State) -> AbstractObservedReward:
+    """The reward for which the policy is soft-optimal at temperature 1."""
+    if not isinstance(state.agent, SACAgent):
+        return state.reward
+    temperature = float(state.agent.temperature)
+    return (
+        state.reward
+        if np.isclose(temperature, 1)
+        else ScaledObservedReward(state.reward.over, state.reward, 1 / temperature)
+    )
+
+
 def _results(
     estimator: AbstractSampledIRL, env: Any, demos: Demonstrations, ended: _Ended, *, key: PRNGKeyArray
 ) -> list[SampledFit | ImitationFit]:
@@ -282,7 +288,7 @@ def _results(
                 env,
                 demos,
                 policy=one.policy,
-                learned=one.reward if estimator.learns_reward else None,
+                learned=_at_temperature_one(one) if estimator.learns_reward else None,
                 status=Status.CONVERGED if closed[k] else unfinished,
                 history=History(own),
                 seconds=ended.seconds / len(closed),

@@ -3,10 +3,11 @@
 from typing import Any, ClassVar
 
 from irlax import checks
+from irlax.estimators.sampled.control import control_settings, regularisation
 from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info
-from irlax.estimators.sampled.losses import half_square, matching_loss
+from irlax.estimators.sampled.losses import matching_loss
 from irlax.estimators.sampled.rounds import Rounds
-from irlax.estimators.sampled.steps import Recent, Steps, draw_both, rewards_of, step_pools
+from irlax.estimators.sampled.steps import Pool, Steps, Window, draw_both, rewards_of, step_pools
 from irlax.networks import Normaliser
 from irlax.registry import stored
 from irlax.rewards import AbstractObservedReward, ObservedReward, RewardNet
@@ -33,7 +34,10 @@ class SampledMCEIRL(AbstractSampledIRL):
     reward: RewardNet = RewardNet()
     learner: AbstractLearner = PPO(temperature=1.0, explore=0.0)
     rounds: Rounds = Rounds()
+    discounted: bool = True
     penalty: float = 1.0
+    keep_penalty: bool = False
+    smoothness: float = 0.0
     updates: int = 8
     batch_size: int = 4096
     learning_rate: float = 3e-3
@@ -41,9 +45,16 @@ class SampledMCEIRL(AbstractSampledIRL):
     progress: bool | None = None
     learns_reward: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = False
+    needs_actions: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
         checks.count("batch_size", self.batch_size)
+        checks.positive("smoothness", self.smoothness, zero=True)
+
+    @classmethod
+    def for_control(cls, **settings: Any) -> "SampledMCEIRL":
+        """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
+        return cls(**control_settings(recent=20) | settings)
 
     def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         return self.reward.init(statistics, actions, key=key)
@@ -51,13 +62,15 @@ class SampledMCEIRL(AbstractSampledIRL):
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:
         return None
 
-    def observe(self, policy: AbstractPolicy, expert: Steps, recent: Recent, prepared: None) -> tuple[Steps, Steps]:
-        return step_pools(expert, recent, discounted=True)
+    def observe(
+        self, policy: AbstractPolicy, expert: Steps, recent: Pool, prepared: None
+    ) -> tuple[Steps, Steps | Window]:
+        return step_pools(expert, recent, discounted=self.discounted)
 
     def loss(
-        self, reward: AbstractObservedReward, observed: tuple[Steps, Steps], *, rate: Any, key: PRNGKeyArray
+        self, reward: AbstractObservedReward, observed: tuple[Steps, Steps | Window], *, rate: Any, key: PRNGKeyArray
     ) -> tuple[Float[Array, ""], Info]:
-        expert, policy = draw_both(*observed, self.batch_size, key=key)
+        expert, policy = steps = draw_both(*observed, self.batch_size, key=key)
         rewards = rewards_of(reward, expert), rewards_of(reward, policy)
-        weights = expert.weight, policy.weight
-        return matching_loss(*rewards, *weights) + rate * self.penalty * half_square(*rewards, *weights), {}
+        bound = regularisation(self, reward, steps, rewards, rate=rate, key=key)
+        return matching_loss(*rewards, expert.weight, policy.weight) + bound, {}

@@ -23,6 +23,9 @@ class Rounds(eqx.Module):
     num: int = 300
     #: Whole episodes in each round; by default, as many as make about 8,000 steps.
     episodes: int | None = None
+    #: Environment steps in each round, in place of whole episodes: for learners with a replay, which go on in the
+    #: middle of episodes.
+    steps: int | None = None
     #: The share of episodes that start with random actions. They are treated as the policy's, so that the reward falls
     #: where the expert does not go; the policy comes to differ from the expert by about as much.
     explore: float = 0.0
@@ -36,6 +39,10 @@ class Rounds(eqx.Module):
         checks.count("patience", self.patience)
         if self.episodes is not None:
             checks.count("episodes", self.episodes)
+        if self.steps is not None:
+            checks.count("steps", self.steps)
+            if self.episodes is not None:
+                raise ValueError("A round is so many `steps` or so many whole `episodes`, not both: leave one out.")
         checks.positive("tol", self.tol, zero=True)
         if not 0 <= checks.positive("explore", self.explore, zero=True) < 1:
             raise ValueError(
@@ -45,6 +52,10 @@ class Rounds(eqx.Module):
     def episodes_for(self, horizon: int) -> int:
         """Whole episodes in each round, given their length."""
         return 8 * math.ceil(STEPS_PER_ROUND / horizon / 8) if self.episodes is None else self.episodes
+
+    def steps_for(self, horizon: int) -> int:
+        """Environment steps in each round, given the length of episodes."""
+        return self.episodes_for(horizon) * horizon if self.steps is None else self.steps
 
     def closed(self, gaps: Float[np.ndarray, "rounds *fits"]) -> Bool[np.ndarray, "*fits"]:
         """Whether each fit has converged, given the gaps of all rounds so far."""

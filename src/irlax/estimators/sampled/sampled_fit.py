@@ -33,6 +33,7 @@ SUMMARISED = {
     "gap": "learned reward a step, expert − policy, in its s.d.",
     "log_likelihood": "log likelihood of a demonstrated step",
     "entropy": "entropy of the policy",
+    "temperature": "temperature that keeps the entropy",
     "accuracy": "accuracy of the discriminator",
     "effective_share": "effective share of the samples",
     "temper": "power that evens the weights",
@@ -93,18 +94,27 @@ class AbstractSampledFit(Fit):
             ("choices", self.num_choices),
             ("log likelihood", f"{self.log_likelihood:.3f}".replace("-", "−")),
             ("largest feature gap", float(np.abs(self.feature_gap).max())),
+            *self._determinism(),
             ("true return of the policy", returns),
             *self._extent(),
             ("seconds", round(self.seconds, 3)),
         ]
         tenth = max(1, self.iterations // 10)
         rows = [
-            (text, *(float(part.mean()) for part in (self.history[name][:tenth], self.history[name][-tenth:])))
+            (text, *(_known_mean(part) for part in (self.history[name][:tenth], self.history[name][-tenth:])))
             for name, text in SUMMARISED.items()
             if name in self.history
         ]
         columns = ["mean over a tenth of the rounds", "first", "last"]
         return Summary([pairs(f"{self.method}: fit", facts), Table(columns, rows, title=f"{self.method}: history")])
+
+    def _determinism(self) -> list[tuple[str, str]]:
+        """Whether the demonstrations are nearer to deterministic than the model's policies may be."""
+        if "temperature" not in self.history or not getattr(self.estimator.learner, "keep_entropy", False):
+            return []
+        temperature = float(self.history["temperature"][-1])
+        kept = f"yes: the reward is that of the learner divided by {temperature:.3g}" if temperature > 1.001 else "no"
+        return [("entropy kept from falling", kept)]
 
     def _extent(self) -> list[tuple[str, int]]:
         """How long the fit went on: in the environment, or, without any, by gradient steps."""
@@ -234,11 +244,19 @@ def finished(
 
 
 def log_likelihood_of(policy: AbstractPolicy, demos: Demonstrations) -> float:
-    """Σ w log π(a|s) over all steps of demonstrations."""
+    """Σ w log π(a|s) over all steps of demonstrations; NaN if their actions were not observed."""
+    if not demos.has_actions:
+        return float("nan")
     with jax.enable_x64(False):
         steps = steps_of_demos(demos, policy.actions, 1.0)
         log_policy = np.asarray(_log_policy(policy, steps), np.float64)
     return float((log_policy * demos.weights[demos.episode]).sum())
+
+
+def _known_mean(numbers: Float[np.ndarray, " rounds"]) -> float:
+    """The mean of the numbers that are not NaN: in some rounds no episode ends."""
+    known = numbers[~np.isnan(numbers)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 @eqx.filter_jit

@@ -3,6 +3,7 @@
 import equinox as eqx
 import numpy as np
 
+from irlax.demos.sizes import rounded_up
 from irlax.mdp import MDP
 from irlax.typing import Float, Int
 
@@ -32,9 +33,7 @@ def group_choices(mdp: MDP, time: np.ndarray, states: np.ndarray, actions: np.nd
     period, state = np.divmod(place, num_rows)
     counts = np.bincount(period, minlength=periods)
     column = np.arange(len(unique)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # A power of two, so that data of similar size have the same shape and use the same compiled programs.
-    width = 2 ** int(np.ceil(np.log2(max(int(counts.max(initial=0)), 1))))
-    shape = (periods, min(width, num_rows * num_columns))
+    shape = (periods, min(rounded_up(int(counts.max(initial=0))), num_rows * num_columns))
     # Padding must name a choice that exists: log π of one that does not is −inf, and 0 · −inf is NaN.
     first_action = 0 if mdp.mask is None else int(np.argmax(np.asarray(mdp.mask)[:, 0]))
     places = (period[inverse], column[inverse])

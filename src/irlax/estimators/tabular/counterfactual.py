@@ -16,9 +16,9 @@ from irlax.planning import Plan, long_run, soft_plan, visits
 from irlax.planning.backup import SoftBackup
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
-from irlax.rewards.reward import flat
+from irlax.rewards.reward import flat, reward_at
 from irlax.status import NotIdentifiedWarning
-from irlax.tables import Summary, Table, pairs
+from irlax.tables import AbstractTabulated, Summary, Table, pairs
 from irlax.typing import Array, Float
 from irlax.user_warnings import warn_user
 
@@ -31,7 +31,7 @@ MAX_PARAMETERS = 2000
 MAX_NAMED = 5
 
 
-class Counterfactual(eqx.Module):
+class Counterfactual(AbstractTabulated):
     """The soft-optimal behaviour under a changed reward or MDP, beside that of the fit."""
 
     mdp: MDP
@@ -52,10 +52,9 @@ class Counterfactual(eqx.Module):
         """The share of time in each state and action in the long run, undiscounted; see `irlax.long_run`."""
         return long_run(self.mdp, self.plan)
 
-    def rate(self, action: int) -> float:
-        """The long-run probability of `action` per period."""
-        check_action(action, self.mdp)
-        return float(self.long_run[:, action].sum())
+    def rate(self, action: int | str) -> float:
+        """The long-run probability of `action` (its index or label) per period."""
+        return float(self.long_run[:, action_index(action, self.mdp)].sum())
 
     def summary(self) -> Summary:
         """Values at the start, and on an infinite horizon long-run rates of all actions: of the fit, and changed."""
@@ -66,9 +65,13 @@ class Counterfactual(eqx.Module):
         if self.mdp.horizon is None:
             before, after = (long_run(plan.mdp, plan).sum(axis=0) for plan in (self.factual, self.plan))
             both = zip(before.tolist(), after.tolist(), strict=True)
-            rows = [(str(a), old, new, new - old) for a, (old, new) in enumerate(both)]
+            names = self.mdp.labels.actions or [str(a) for a in range(self.mdp.num_actions)]
+            rows = [(name, old, new, new - old) for name, (old, new) in zip(names, both, strict=True)]
             tables.append(Table(("action", "as fitted", "changed", "difference"), rows, title="Long-run rates"))
         return Summary(tables)
+
+    def _shown(self) -> Summary:
+        return self.summary()
 
 
 def counterfactual(
@@ -118,8 +121,8 @@ def _unidentified_effects(fit: "TabularFit", reward: AbstractReward, plan: Plan)
         # The direction is scaled so that the reward of a step changes by at most 1.
         moved = theta + direction / np.abs(direction * scale).max()
         with scope():
-            tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(moved))
-            table = np.asarray(reward.fold(mdp)(tree)).T
+            tree = Flattening.of(reward.parameters).unflatten(moved)
+            table = np.asarray(reward_at(reward.fold(mdp), tree)).T
         after = np.asarray(visits(mdp, soft_plan(mdp, table)))
         return bool(np.abs(after - before).max() > 1e-6 * before.sum())
 
@@ -138,9 +141,13 @@ def refuse_unless_soft(fit: "TabularFit") -> None:
         )
 
 
-def check_action(action: Any, mdp: MDP) -> None:
-    """Raise an error unless `action` is the index of an action."""
+def action_index(action: Any, mdp: MDP) -> int:
+    """The index of an action that is given by its label or index; else an error."""
+    if isinstance(action, str):
+        labels = mdp.labels.actions or ()
+        return labels.index(checks.one_of("action", action, labels))
     checks.in_range("action", np.array([checks.count("action", action, 0)]), mdp.num_actions, "actions")
+    return int(action)
 
 
 def parameter_index(reward: AbstractReward, parameter: Any) -> int:

@@ -35,9 +35,7 @@ def choose_l2(estimator: "MCEIRL", rewards: tuple[AbstractReward, ...], experts:
         raise ValueError("`l2='cv'` needs demonstrations to hold out; a policy or an occupancy has none.")
     folds = [fold_of_episodes(expert.demos) for expert in experts if expert.demos is not None]
     scores = np.zeros(len(CANDIDATES))
-    num_choices = sum(
-        float(expert.demos.weights @ expert.demos.lengths) for expert in experts if expert.demos is not None
-    )
+    num_choices = sum(float(expert.demos.choice_weights.sum()) for expert in experts if expert.demos is not None)
     for fold in range(FOLDS):
         training = [_part(expert, parts != fold) for expert, parts in zip(experts, folds, strict=True)]
         held_out = [_part(expert, parts == fold) for expert, parts in zip(experts, folds, strict=True)]
@@ -96,7 +94,7 @@ def cross_validate(
     for fold in range(folds):
         training, held_out = _part(expert, parts != fold), _part(expert, parts == fold)
         fit = estimator.fit(mdp, reward, training.demos)
-        weights = np.repeat(held_out.demos.weights, demos.lengths) if held_out.demos is not None else np.zeros(0)
+        weights = held_out.demos.choice_weights if held_out.demos is not None else np.zeros(0)
         assert isinstance(fit, TabularFit)
         scores.append(total_log_likelihood(fit.plan, held_out) / weights.sum())
     return np.array(scores)

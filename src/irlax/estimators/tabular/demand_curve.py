@@ -1,7 +1,8 @@
 """Demand curves: the long-run rate of an action as one parameter of the reward varies, with intervals."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,9 +13,10 @@ from scipy.special import expit, logit, ndtri
 
 from irlax import checks
 from irlax.analysis.identifiability import direction_text
-from irlax.analysis.standard_errors import Kind, identified_covariance, null_directions
-from irlax.estimators.tabular.counterfactual import check_action, parameter_index, refuse_unless_soft
+from irlax.analysis.standard_errors import Kind, null_directions
+from irlax.estimators.tabular.counterfactual import action_index, parameter_index, refuse_unless_soft
 from irlax.estimators.tabular.inference import Information, refit_resamples
+from irlax.estimators.tabular.linear_tests import linear_form
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.planning.backup import SoftBackup
@@ -22,9 +24,10 @@ from irlax.planning.fixed_point import chain_at, fixed_point
 from irlax.planning.long_run import refuse_several_classes
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import StaysOnDevice, scope
-from irlax.report.plots import COLOURS, blank, label
+from irlax.report.plots import COLOURS, blank, label, on_axes
+from irlax.rewards import AbstractReward
 from irlax.rewards.reward import AbstractFolded, flat
-from irlax.tables import Table
+from irlax.tables import AbstractTabulated, Table
 from irlax.typing import Array, Float, PRNGKeyArray
 
 if TYPE_CHECKING:
@@ -35,11 +38,12 @@ METHODS = ("delta", "draws", "bootstrap")
 MAX_LOST = 0.05
 
 
-class DemandCurve(eqx.Module):
+class DemandCurve(AbstractTabulated):
     """The long-run rate of an action, per individual and period, as one parameter of the reward varies."""
 
+    #: The parameter that varies, or the combination of parameters.
     parameter: str = eqx.field(static=True)
-    action: int = eqx.field(static=True)
+    action: int | str = eqx.field(static=True)
     values: Float[np.ndarray, " V"]
     rate: Float[np.ndarray, " V"]
     standard_error: Float[np.ndarray, " V"]
@@ -54,13 +58,14 @@ class DemandCurve(eqx.Module):
         columns = (self.parameter, f"rate of action {self.action}", "s.e.", f"{self.level:.0%} from", "to")
         return Table(columns, [(f"{row[0]:g}".replace("-", "−"), *row[1:]) for row in rows], title="Demand curve")
 
-    def __str__(self) -> str:
-        return str(self.table())
+    def _shown(self) -> Table:
+        return self.table()
 
-    def plot(self) -> Any:
-        """The curve as a matplotlib figure, with its interval as a band; `.savefig(path)` writes it."""
-        figure, axes = blank(width=6.0)
-        ax = axes[0, 0]
+    def plot(self, *, ax: Any = None) -> Any:
+        """The curve with its interval as a band, as a matplotlib figure; with `ax`, on these axes, which it returns."""
+        return on_axes(ax, self._draw, lambda: blank(width=6.0))
+
+    def _draw(self, _: Any, ax: Any) -> None:
         low, high = self.interval.T
         ax.fill_between(self.values, low, high, color=COLOURS[0], alpha=0.2, linewidth=0, label=f"{self.level:.0%}")
         ax.plot(self.values, self.rate, color=COLOURS[0], linewidth=2)
@@ -68,13 +73,12 @@ class DemandCurve(eqx.Module):
         ax.set_ylabel(f"long-run rate of action {self.action}")
         ax.set_ylim(bottom=0)
         ax.legend(frameon=False, fontsize=9)
-        return figure
 
 
 def demand_curve(
     fit: "TabularFit",
     *,
-    action: int,
+    action: int | str,
     parameter: str | int,
     values: Any,
     level: float,
@@ -86,13 +90,12 @@ def demand_curve(
     cluster: Any,
 ) -> DemandCurve:
     """See `TabularFit.demand_curve`."""
-    index, grid = _checked_request(fit, parameter, values, level)
+    varied, grid = _checked_request(fit, parameter, values, level)
     checks.one_of("method", method, METHODS)
     mdps = _checked_mdps(fit, mdp)
-    check_action(action, mdps[0])
+    number = action_index(action, mdps[0])
     theta = flat(fit.reward.parameters)
-    at = np.tile(theta, (len(grid), 1))
-    at[:, index] = grid
+    at = varied.set_to(theta[None], grid)[:, 0]
     with scope():
         rate = LongRunRate(
             tuple(mdps),
@@ -100,24 +103,52 @@ def demand_curve(
             jnp.asarray(_shares(fit)),
             Flattening.of(fit.reward.parameters),
         )
-        rates = np.asarray(_rates(rate, jnp.asarray(action), jnp.asarray(at)))
+        rates = np.asarray(_rates(rate, jnp.asarray(number), jnp.asarray(at)))
         information = fit.information
-        slopes = np.array(_slopes(rate, jnp.asarray(action), jnp.asarray(at)))
-        # The parameter that varies is set, not estimated: it has no part in the uncertainty.
-        slopes[:, index] = 0.0
+        # What varies is set, not estimated: it has no part in the uncertainty.
+        slopes = np.array(_slopes(rate, jnp.asarray(number), jnp.asarray(at))) @ varied.others
         _refuse_unidentified(fit, information, slopes)
-        covariance = None if method == "bootstrap" else _covariance(information, kind, cluster, index)
+        covariance = None if method == "bootstrap" else information.identified_covariance(kind, cluster)
         if method == "delta":
-            error, interval = _delta_intervals(rates, slopes, covariance, level)
+            variance = np.diag(slopes @ np.asarray(covariance) @ slopes.T)
+            transitions = None if fit.panel is None or mdp is not None else fit.panel.transitions
+            if transitions is not None:
+                # The rate also depends on the estimated transitions directly, not only through the estimates.
+                moved = OfTransitions(rate, fit.rewards, transitions.dynamics)
+                by_share = np.asarray(_share_slopes(moved, number, jnp.asarray(at), jnp.asarray(transitions.shares)))
+                first = np.concatenate(transitions.influence(np.ascontiguousarray(by_share.T)))
+                variance = np.diag(information.covariance_of(slopes, first, kind, cluster))
+            error, interval = _delta_intervals(rates, np.sqrt(variance), level)
         else:
             draws = _parameter_draws(fit, covariance, num=num, key=key)
-            many = np.repeat(draws[None], len(grid), axis=0)
-            many[..., index] = grid[:, None]
-            found = _rates(rate, jnp.asarray(action), jnp.asarray(many.reshape(-1, len(theta))))
+            many = varied.set_to(draws, grid)
+            found = _rates(rate, jnp.asarray(number), jnp.asarray(many.reshape(-1, len(theta))))
             found = np.asarray(found).reshape(len(grid), -1)
             error = found.std(axis=1, ddof=1)
             interval = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2], axis=1).T
-    return DemandCurve(fit.reward.parameter_names()[index], action, grid, rates, error, interval, level, method)
+    return DemandCurve(varied.name, action, grid, rates, error, interval, level, method)
+
+
+class Varied(NamedTuple):
+    """A linear combination of the parameters that is set to given values by moving one of them."""
+
+    name: str
+    combination: Float[np.ndarray, " K"]
+    moved: int
+
+    @property
+    def others(self) -> Float[np.ndarray, "K K"]:
+        """How the parameters change with their estimates, if the combination is set."""
+        change = np.eye(len(self.combination))
+        change[self.moved] -= self.combination / self.combination[self.moved]
+        return change
+
+    def set_to(self, theta: Float[np.ndarray, "n K"], values: Float[np.ndarray, " V"]) -> Float[np.ndarray, "V n K"]:
+        """The parameters with the combination at each of the values."""
+        found = np.repeat(theta[None], len(values), axis=0)
+        gap = values[:, None] - theta @ self.combination
+        found[..., self.moved] += gap / self.combination[self.moved]
+        return found
 
 
 class LongRunRate(StaysOnDevice):
@@ -151,11 +182,31 @@ def _slopes(rate: LongRunRate, action: Any, thetas: Float[Array, "n K"]) -> Floa
     return jax.lax.map(lambda theta: jax.jacfwd(rate)(theta, action), thetas)
 
 
+class OfTransitions(StaysOnDevice):
+    """Parameters and the probabilities of estimated transitions ↦ the long-run probability of an action."""
+
+    rate: LongRunRate
+    rewards: tuple[AbstractReward, ...]
+    dynamics: Any
+
+    def __call__(self, theta: Float[Array, " K"], action: Any, shares: Float[Array, " J"]) -> Float[Array, ""]:
+        moved = self.dynamics(shares)
+        mdps = tuple(eqx.tree_at(lambda mdp: mdp.dynamics, mdp, moved) for mdp in self.rate.mdps)
+        folded = tuple(reward.fold(mdp) for reward, mdp in zip(self.rewards, mdps, strict=True))
+        return dataclasses.replace(self.rate, mdps=mdps, folded=folded)(theta, action)
+
+
+@eqx.filter_jit
+def _share_slopes(
+    rate: OfTransitions, action: Any, thetas: Float[Array, "V K"], shares: Float[Array, " J"]
+) -> Float[Array, "V J"]:
+    return jax.lax.map(lambda theta: jax.grad(rate, argnums=2)(theta, action, shares), thetas)
+
+
 def _delta_intervals(
-    rates: Float[np.ndarray, " V"], slopes: Float[np.ndarray, "V K"], covariance: Any, level: float
+    rates: Float[np.ndarray, " V"], error: Float[np.ndarray, " V"], level: float
 ) -> tuple[Float[np.ndarray, " V"], Float[np.ndarray, "V 2"]]:
-    """Standard errors and intervals by the delta method, on the scale of log-odds."""
-    error = np.sqrt(np.einsum("vk,kl,vl->v", slopes, covariance, slopes))
+    """Standard errors, and intervals on the scale of log-odds."""
     odds_error = error / np.maximum(rates * (1 - rates), 1e-300)
     reach = ndtri(0.5 + level / 2) * odds_error
     middle = logit(np.clip(rates, 0.0, 1.0))
@@ -197,28 +248,34 @@ def _refuse_unidentified(fit: "TabularFit", information: Information, slopes: Fl
         names = fit.reward.parameter_names()
         directions = [direction_text(direction, names) for direction in hidden[has_effect]]
         raise ValueError(
-            f"The curve depends on directions that the data do not identify: {checks.some(directions)}. Leave features "
-            f"out, or see `fit.identification()`."
+            f"The curve depends on directions that the data do not identify: {checks.some(directions)}. Vary a "
+            f"combination that is identified (`parameter='{names[0]} - ...'`; the regression table names them), or "
+            f"leave features out."
         )
 
 
-def _covariance(information: Information, kind: Kind, cluster: Any, index: int) -> Float[np.ndarray, "K K"]:
-    """The covariance of the estimates, with 0 for the parameter that is set."""
-    scores = information.clustered(kind, cluster, "frequency")
-    covariance = identified_covariance(kind, information.hessian, scores, information.penalty)
-    covariance[index, :] = covariance[:, index] = 0.0
-    return covariance
-
-
-def _checked_request(fit: "TabularFit", parameter: Any, values: Any, level: float) -> tuple[int, np.ndarray]:
+def _checked_request(fit: "TabularFit", parameter: Any, values: Any, level: float) -> tuple[Varied, np.ndarray]:
     refuse_unless_soft(fit)
-    index = parameter_index(fit.reward, parameter)
+    varied = _varied(fit, parameter)
     grid = np.atleast_1d(checks.as_floats("values", values))
     checks.has_shape("values", grid, (None,), "values of the parameter")
     checks.finite("values", grid)
     if not 0 < level < 1:
         raise ValueError(f"`level` must lie between 0 and 1, but is {level}.")
-    return index, grid
+    return varied, grid
+
+
+def _varied(fit: "TabularFit", parameter: Any) -> Varied:
+    """A parameter by its name or index, or a combination of them, of which the first one named is moved."""
+    names = fit.reward.parameter_names()
+    if not isinstance(parameter, str) or parameter in names:
+        index = parameter_index(fit.reward, parameter)
+        return Varied(names[index], np.eye(len(names))[index], index)
+    combination, constant = linear_form(parameter, names)
+    if constant or not combination.any():
+        raise ValueError(f"`parameter` must combine parameters, {checks.some(names)}, but is {parameter!r}.")
+    first = min(np.flatnonzero(combination), key=lambda k: parameter.find(names[k]))
+    return Varied(parameter, combination, int(first))
 
 
 def _checked_mdps(fit: "TabularFit", mdp: MDP | Sequence[MDP] | None) -> list[MDP]:

@@ -8,14 +8,14 @@ from scipy.special import entr
 
 from irlax.estimators.tabular.scene import Scene
 from irlax.iteration import History
+from irlax.mdp.drawing import grid_panels
+from irlax.mdp.grid import Grid
+from irlax.planning.drawing import has_arrows
 from irlax.report import plots
-from irlax.report.grid import MOVES, Grid
 from irlax.report.html import Page
+from irlax.rewards.drawing import by_action_on_grid
 from irlax.tables import format_value
 from irlax.typing import Float, Int
-
-#: Grids with more cells than this on a side show actions as colours instead of arrows.
-MAX_ARROW_GRID = 60
 
 
 def add_figure(page: Page, figure: Any, caption: str) -> Page:
@@ -24,16 +24,6 @@ def add_figure(page: Page, figure: Any, caption: str) -> Page:
         # Names may have characters that the font does not have, which are drawn as boxes.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         return page.figure(figure, caption)
-
-
-def panels(grid: Grid, count: int) -> tuple[Any, np.ndarray]:
-    """A figure with `count` axes for pictures of a grid, at most three in a row, in the proportions of the grid."""
-    columns = min(count, 3)
-    tall = 9.0 / max(columns, 2) * grid.shape[0] / grid.shape[1]
-    figure, axes = plots.blank(columns, rows=-(-count // columns), height=float(np.clip(tall, 1.6, 5.5)))
-    for ax in axes.ravel()[count:]:
-        ax.set_visible(False)
-    return figure, axes.ravel()[:count]
 
 
 def _state_axes(scene: Scene, columns: int = 1) -> tuple[Any, np.ndarray, Int[np.ndarray, " n"], str]:
@@ -54,7 +44,7 @@ def draw_reward(page: Page, scene: Scene) -> Page:
     by_state = np.nanmax(scene.reward, axis=1)
     scale = plots.limits(scene.reward)
     if scene.grid is not None and scene.over_states:
-        figure, axes = panels(scene.grid, 2)
+        figure, axes = grid_panels(scene.grid, 2)
         time = "" if scene.mdp.horizon is None else " at t = 0"
         value_scale = plots.limits(scene.value, from_zero=False)
         pictures = {"reward r(s)": (by_state, scale), f"value V(s){time}": (scene.value, value_scale)}
@@ -63,10 +53,7 @@ def draw_reward(page: Page, scene: Scene) -> Page:
             plots.grid_heatmap(figure, ax, picture, title=title, scale=span, bar="", marks=scene.grid.board)
         return add_figure(page, figure, "The learned reward and the value of each cell.")
     if scene.grid is not None:
-        figure, axes = panels(scene.grid, scene.mdp.num_actions)
-        for a, ax in enumerate(axes):
-            title, picture = plots.label(scene.action_names[a]), scene.grid.picture(scene.reward[:, a])
-            plots.grid_heatmap(figure, ax, picture, title=title, scale=scale, bar="reward", marks=scene.grid.board)
+        figure = by_action_on_grid(scene.mdp, scene.reward)
         return add_figure(page, figure, "The learned expected reward of each action in each cell.")
     figure, (ax, *_), states, note = _state_axes(scene)
     names = scene.names(states)
@@ -102,42 +89,16 @@ def draw_policy(page: Page, scene: Scene) -> Page:
 def _draw_policies_on_grid(
     page: Page, scene: Scene, grid: Grid, policies: dict[str, Float[np.ndarray, "S A"]], meaning: str
 ) -> Page:
-    figure, axes = panels(grid, 2)
+    figure, axes = grid_panels(grid, 2)
     for ax, (title, policy) in zip(axes, policies.items(), strict=False):
-        policy_on_grid(figure, ax, scene, grid, policy=policy, title=title)
+        scene.draw_policy(figure, ax, policy, title=title)
     if len(policies) == 1:
         spread = entr(np.nan_to_num(scene.first_policy)).sum(axis=1)
         plots.grid_heatmap(figure, axes[1], grid.picture(spread), title="entropy of the choice", bar="nats")
     how = "An arrow is as long as its action is likely beside the likeliest; a dot stands for staying."
     return add_figure(
-        page, figure, f"{how if _has_arrows(scene, grid) else 'The likeliest action of each cell.'}{meaning}"
+        page, figure, f"{how if has_arrows(scene.mdp) else 'The likeliest action of each cell.'}{meaning}"
     )
-
-
-def policy_on_grid(
-    figure: Any, ax: Any, scene: Scene, grid: Grid, *, policy: Float[np.ndarray, "S A"], title: str
-) -> None:
-    """Draw a policy as arrows, or as colours if cells are too small or actions are not moves."""
-    if not _has_arrows(scene, grid):
-        defined = np.isfinite(policy).any(axis=1)
-        likeliest = np.where(defined, np.argmax(np.nan_to_num(policy), axis=1), np.nan)
-        plots.chosen_actions(ax, grid.picture(likeliest), scene.action_names, title=title)
-        return
-    plots.policy_arrows(
-        figure,
-        ax,
-        np.nan_to_num(policy),
-        cells=grid.cells,
-        shape=grid.shape,
-        moves=np.array([MOVES[name] for name in scene.action_names]),
-        title=title,
-        shade=scene.model.sum(axis=1),
-        bar="discounted visits",
-    )
-
-
-def _has_arrows(scene: Scene, grid: Grid) -> bool:
-    return max(grid.shape) <= MAX_ARROW_GRID and all(name in MOVES for name in scene.action_names)
 
 
 def draw_visits(page: Page, scene: Scene, note: str = "") -> Page:
@@ -149,7 +110,7 @@ def draw_visits(page: Page, scene: Scene, note: str = "") -> Page:
         text += " Episodes are not whole, so shares are compared, and they may differ though the fit is good."
     text += note
     if scene.grid is not None:
-        figure, axes = panels(scene.grid, 3)
+        figure, axes = grid_panels(scene.grid, 3)
         scale = plots.limits(expert, model)
         pictures = {"expert": (expert, scale), "model": (model, scale), "expert − model": (expert - model, None)}
         for ax, (title, (mass, given)) in zip(axes, pictures.items(), strict=True):

@@ -12,7 +12,6 @@ all directions that have an effect, and one more Newton step changes no policy.
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 
 from irlax.estimators.tabular.objectives import FeatureMatching, Likelihood, PathMatching
@@ -30,6 +29,7 @@ from irlax.estimators.tabular.solvers import DENSE_HESSIAN
 from irlax.estimators.tabular.sparse import sp
 from irlax.planning import soft_plan
 from irlax.rewards import TabularReward
+from irlax.rewards.reward import reward_at
 from irlax.typing import Bool, Float
 
 #: Linear programmes of up to this many cells take less than a second, and less than a minute.
@@ -69,12 +69,16 @@ def _matching_exists(solved: SolvedProblem) -> bool | None:
 
 def _fits(solved: SolvedProblem) -> bool:
     """Whether the features of all cells are few enough for one matrix."""
+    if any(expert.mdp.spans_processes for expert in solved.experts):
+        return False
     tables = sum(math.prod(expert.mdp.table_shape) for expert in solved.experts)
     return tables * (1 if isinstance(solved.rewards[0], TabularReward) else len(solved.at.x)) <= MAX_FEATURE_NUMBERS
 
 
 def _num_cells(solved: SolvedProblem) -> int:
-    """An upper bound on the number of cells of the linear programme."""
+    """An upper bound on the number of cells of the linear programme; beyond all limits if no process has all."""
+    if any(expert.mdp.spans_processes for expert in solved.experts):
+        return LARGE + 1
     return sum(num_cells(objective.mdp, path=isinstance(objective, PathMatching)) for objective in _planned(solved))
 
 
@@ -216,14 +220,11 @@ def _without_effect(solved: SolvedProblem, axes: Float[np.ndarray, "K n"]) -> bo
 def _policy_change(solved: SolvedProblem, step: Float[np.ndarray, " K"]) -> float:
     """The largest change of any log π by a step of the parameters, over all MDPs."""
     problem, largest = solved.problem, 0.0
+    points = [problem.flattening.unflatten(x / np.asarray(problem.scale)) for x in (solved.at.x, solved.at.x + step)]
     for reward, expert in zip(solved.rewards, solved.experts, strict=True):
-        before, after = (
-            soft_plan(
-                expert.mdp,
-                np.asarray(reward.fold(expert.mdp)(problem.flattening.unflatten(jnp.asarray(x / problem.scale)))).T,
-            ).log_policy
-            for x in (solved.at.x, solved.at.x + step)
-        )
+        folded = reward.fold(expert.mdp)
+        tables = [np.asarray(reward_at(folded, parameters)).T for parameters in points]
+        before, after = (soft_plan(expert.mdp, table).log_policy for table in tables)
         exists = np.isfinite(before)
         largest = max(largest, float(np.abs(np.where(exists, after, 0) - np.where(exists, before, 0)).max()))
     return largest

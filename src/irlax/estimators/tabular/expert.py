@@ -5,7 +5,6 @@ import math
 from typing import Any, Literal
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
@@ -21,6 +20,7 @@ from irlax.planning.plan import Plan
 from irlax.precision import scope
 from irlax.registry import check_fields, stored
 from irlax.rewards import AbstractReward
+from irlax.rewards.reward import reward_at
 from irlax.typing import Float, Int
 from irlax.user_warnings import warn_user
 
@@ -57,7 +57,7 @@ class Expert(eqx.Module):
             if demonstrator.goals is not None:
                 raise ValueError(
                     "These demonstrations end at goals of their own, which this estimator does not take. Use MCEIRL, "
-                    "or fit to one MDP for each goal."
+                    "MixtureIRL or SwitchingIRL, or fit to one MDP for each goal."
                 )
             return cls._of_demos(mdp, demonstrator, start)
         if isinstance(demonstrator, DemoStatistics):
@@ -84,11 +84,24 @@ class Expert(eqx.Module):
         return cls(mdp, None, np.asarray(occupancy_of(mdp, policy)), 1.0, everything)
 
     @classmethod
+    def with_goals(cls, mdp: MDP, demos: Demonstrations) -> "Expert":
+        """Demonstrations that each end at a goal of their own, for the estimators that plan towards goals."""
+        demos.check(mdp)
+        return cls(mdp, demos, None, float(demos.weights.sum()))
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether the demonstrations name their goals."""
+        return self.demos is not None and self.demos.goals is not None
+
+    @classmethod
     def from_stored_fields(cls, fields: dict[str, Any]) -> "Expert":
         """The demonstrator of a file, validated as one given by a user."""
         check_fields(cls, "expert", fields)
         mdp, given = fields["mdp"], fields["given_occupancy"]
         observed = fields.get("statistics") if fields["demos"] is None else fields["demos"]
+        if isinstance(observed, Demonstrations) and observed.goals is not None:
+            return cls.with_goals(mdp, observed)
         if observed is not None:
             return cls.of(mdp, observed, given, "mdp")
         if given is None:
@@ -161,7 +174,7 @@ class Expert(eqx.Module):
         demos = self.demos
         assert demos is not None
         shape = self.mdp.table_shape[::-1]
-        weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
+        weight = self._discounts()
         rows, columns = self.mdp.rows.cells(demos.tabular_states, demos.actions)
         flat = np.bincount(columns * shape[1] + rows, weights=weight, minlength=shape[0] * shape[1])
         ended = np.flatnonzero(demos.terminated)
@@ -228,8 +241,9 @@ class Expert(eqx.Module):
             return None
         final = self._final_states()
         with scope():
-            probe = jnp.asarray(np.random.default_rng(0).normal(size=reward.num_parameters))
-            rewards = np.asarray(reward.fold(self.mdp)(Flattening.of(reward.parameters).unflatten(probe)))
+            probe = np.random.default_rng(0).normal(size=reward.num_parameters)
+            parameters = Flattening.of(reward.parameters).unflatten(probe)
+            rewards = np.asarray(reward_at(reward.fold(self.mdp), parameters))
             owner = self.mdp.state_of_row
         exists = np.asarray(self.mdp.available)
         different = []
@@ -252,7 +266,7 @@ class Expert(eqx.Module):
             return group_choices(mdp, time, *mdp.rows.cells(*cells), weight / self.weight)
         if self.demos is not None:
             demos = self.demos
-            weight = np.repeat(demos.weights, demos.lengths) / demos.weights.sum()
+            weight = demos.choice_weights / demos.weights.sum()
             if discounted:
                 weight = weight * float(mdp.discount) ** demos.times
             time = np.zeros(demos.num_steps, int) if mdp.horizon is None else demos.times
@@ -290,8 +304,14 @@ class Expert(eqx.Module):
                 "A reward over (s, a, s') under the path model needs every next state, the last one too: "
                 "give `next_states`."
             )
-        weight = np.repeat(demos.weights, demos.lengths) * float(self.mdp.discount) ** demos.times
-        return demos.tabular_states, demos.actions, after, weight / demos.weights.sum()
+        return demos.tabular_states, demos.actions, after, self._discounts() / demos.weights.sum()
+
+    def _discounts(self) -> Float[np.ndarray, " n"]:
+        """w·γᵗ of each observed choice; without a horizon t counts from the first choice of the episode."""
+        demos = self.demos
+        assert demos is not None
+        start = 0 if self.mdp.horizon is not None else np.repeat(demos.first_times, demos.lengths)
+        return demos.choice_weights * float(self.mdp.discount) ** (demos.times - start)
 
 
 def _with_starts(mdp: MDP, starts: Float[np.ndarray, " S"]) -> MDP:

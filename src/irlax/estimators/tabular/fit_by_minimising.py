@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from irlax.demos import Demonstrations
@@ -17,15 +16,18 @@ from irlax.estimators.tabular.log_likelihood import total_log_likelihood
 from irlax.estimators.tabular.objectives import AbstractObjective
 from irlax.estimators.tabular.problem import Flattening, Problem, largest
 from irlax.estimators.tabular.separation import SolvedProblem
-from irlax.estimators.tabular.solvers import AbstractSolver, Solution, minimise
+from irlax.estimators.tabular.small_problem import SmallProblem
+from irlax.estimators.tabular.solvers import DENSE_HESSIAN, LBFGS, AbstractSolver, Newton, Solution, minimise
+from irlax.estimators.tabular.solvers.saddle import lower_than_saddle
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.estimators.tabular.undiscounted import start_where_values_exist
 from irlax.iteration import History, Session, Watch
 from irlax.mdp import MDP
 from irlax.planning import Plan
+from irlax.precision import to_device
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat
-from irlax.status import warn_unless_success
+from irlax.status import Status, warn_unless_success
 from irlax.typing import Float
 
 
@@ -65,17 +67,24 @@ def fit_by_minimising(
     `started` is the time at which the user's call started, by `time.perf_counter`.
     """
     problem, first = estimation.to_problem()
+    small = SmallProblem.of(problem)
     with Session(type(estimator).__name__, total=solver.max_steps, watch=watch) as session:
-        found = minimise(solver, problem, first, estimation.tol, session)
+        solving = small if solver.only_evaluates else problem
+        found = minimise(solver, solving, first, estimation.tol, session)
+        at_optimum = found.status in (Status.CONVERGED, Status.ROUNDING_FLOOR) and isinstance(solver, Newton | LBFGS)
+        if at_optimum and not estimation.convex and len(first) <= DENSE_HESSIAN:
+            lower = lower_than_saddle(small, found.at)
+            if lower is not None:
+                found = minimise(solver, solving, lower, estimation.tol, session)
     return make_fit(
-        estimator, estimation, problem, found, held_out=held_out, started=started, cross_validation=cross_validation
+        estimator, estimation, small, found, held_out=held_out, started=started, cross_validation=cross_validation
     )
 
 
 def make_fit(
     estimator: AbstractTabularIRL,
     estimation: Estimation,
-    problem: Problem,
+    problem: Problem | SmallProblem,
     found: Solution,
     *,
     started: float,
@@ -87,7 +96,7 @@ def make_fit(
     within_tol = float(largest(found.at.gradient, np.asarray(problem.scale))) <= tol
     solved = SolvedProblem(problem, estimation.rewards, experts, found.at, within_tol or found.status.success)
     status, certificate = assess(solved, found, l2=l2, convex=estimation.convex)
-    theta = problem.flattening.unflatten(jnp.asarray(found.at.x / np.asarray(problem.scale)))
+    theta = problem.flattening.unflatten(found.at.x / np.asarray(problem.scale))
     slope = problem.raw_gradient(found.at.gradient) - l2 * flat(theta)
     learned = tuple(reward.with_parameters(on_host(theta)) for reward in estimation.rewards)
     plans = tuple(estimation.plan(expert.mdp, reward) for expert, reward in zip(experts, learned, strict=True))
@@ -122,10 +131,10 @@ def make_problem(
     scale = np.max([reward.scales(expert.mdp) for reward, expert in zip(rewards, experts, strict=True)], axis=0)
     problem = Problem(
         objectives=tuple(objectives),
-        shares=jnp.asarray(weights / weights.sum()),
+        shares=to_device(weights / weights.sum()),
         flattening=Flattening.of(rewards[0].parameters),
-        scale=jnp.asarray(scale),
-        l2=jnp.asarray(l2),
+        scale=to_device(scale),
+        l2=to_device(np.asarray(l2)),
     )
     return problem, start_where_values_exist(problem, flat(rewards[0].parameters) * scale, rewards)
 

@@ -67,7 +67,7 @@ class FullLikelihood(eqx.Module):
         self, kind: Kind = "hessian", *, cluster: Cluster = None, weights: Weights = "frequency"
     ) -> Float[np.ndarray, "D D"]:
         """The covariance of all estimates; the arguments are those of `TabularFit.standard_errors`."""
-        information = Information(self.hessian, self.scores, *episodes_of(all_demos(self.fit)))
+        information = Information(self.hessian, self.scores, *episodes_of(all_demos(self.fit.experts)))
         return information.covariance(kind, cluster, weights)
 
     def standard_errors(
@@ -117,7 +117,7 @@ def full_likelihood(fit: TabularFit, nature: Nature, *, maximise: bool) -> FullL
     refuse_statistics(expert.statistics, "The likelihood of transitions")
     demos = expert.demos
     assert demos is not None
-    weight = np.repeat(demos.weights, demos.lengths)
+    weight = demos.choice_weights
     with scope():
         _refuse_other_dynamics(expert.mdp, nature)
         likelihood = ObservedLikelihood.of(expert, fit.reward)

@@ -1,6 +1,7 @@
 """Standard errors, the bootstrap and tests of nested rewards, for fits under the likelihood objective."""
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,17 +14,23 @@ from irlax.analysis.standard_errors import (
     Kind,
     covariance,
     hidden,
+    identified_covariance,
     identified_part_errors,
+    inverse_where_identified,
     likelihood_ratio_test,
     rank,
     seen_basis,
     summed_by,
+    without_rounding,
 )
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.aggregated import refuse_statistics
+from irlax.estimators.tabular.expert import Expert
+from irlax.estimators.tabular.fit_by_minimising import make_problem
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.problem import Flattening
+from irlax.estimators.tabular.small_problem import SmallObjective, SmallProblem
 from irlax.precision import StaysOnDevice, scope
 from irlax.rewards.reward import flat
 from irlax.status import Status
@@ -55,23 +62,73 @@ class Information(NamedTuple):
     hessian: Float[np.ndarray, "K K"]
     #: First derivatives of the log likelihood of each observed choice.
     scores: Float[np.ndarray, "n K"]
-    #: The episode of each choice, over all MDPs, and the weight of each episode.
+    #: The episode of each choice, over all MDPs, the weight of each episode, and of each choice within its episode.
     episode: Int[np.ndarray, " n"]
     weights: Float[np.ndarray, " N"]
+    row_weights: Float[np.ndarray, " n"]
     #: The second derivative of the quadratic penalty.
     penalty: float = 0.0
     #: Whether the rows are the distinct choices of statistics, so that episodes are not known.
     from_statistics: bool = False
+    #: What the estimation of the transitions adds to the score of each choice; None where they were given.
+    corrections: Float[np.ndarray, "n K"] | None = None
 
     def covariance(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "K K"]:
         """The covariance of the estimates, NaN where they are not identified."""
-        return covariance(kind, self.hessian, self.clustered(kind, cluster, weights), self.penalty)
+        return covariance(kind, self.hessian, *self._parts(kind, cluster, weights))
+
+    def identified_covariance(
+        self, kind: Kind, cluster: Cluster, weights: Weights = "frequency"
+    ) -> Float[np.ndarray, "K K"]:
+        """The same with numbers everywhere: right for what depends on identified combinations alone."""
+        return identified_covariance(kind, self.hessian, *self._parts(kind, cluster, weights))
+
+    def influence(self, cluster: Cluster) -> Float[np.ndarray, "clusters K"]:
+        """What each cluster adds to the estimates: H⁻¹ times its score, which with weights is multiplied by √w."""
+        return self.clustered("sandwich", cluster, "frequency") @ self.inverse
+
+    @property
+    def inverse(self) -> Float[np.ndarray, "K K"]:
+        """H⁻¹ on the directions that are identified."""
+        return inverse_where_identified(self.hessian, self.penalty)
+
+    def covariance_of(
+        self,
+        slopes: Float[np.ndarray, "Q K"],
+        first_step: Float[np.ndarray, "n Q"] | None,
+        kind: Kind,
+        cluster: Cluster,
+    ) -> Float[np.ndarray, "Q Q"]:
+        """The covariance of Q functions of the estimates and of the transitions, by the delta method.
+
+        `slopes` are their derivatives in the parameters; `first_step` is what each choice adds to them through the
+        transitions directly, where these were estimated.
+        """
+        if self.corrections is None or first_step is None:
+            return slopes @ self.identified_covariance(kind, cluster) @ slopes.T
+        if kind == "sandwich":
+            rows = (self.scores + self.corrections) @ self.inverse @ slopes.T + first_step
+            summed = self.summed(rows, cluster, "frequency")
+            return summed.T @ summed
+        given = identified_covariance(kind, self.hessian, self.clustered(kind, cluster, "frequency"), self.penalty)
+        rows = self.corrections @ self.inverse @ slopes.T + first_step
+        counted = self.summed(rows, None, "frequency")
+        return slopes @ given @ slopes.T + counted.T @ counted
+
+    def _parts(self, kind: Kind, cluster: Cluster, weights: Weights) -> tuple[Any, ...]:
+        """Scores, penalty and corrections; the sandwich has the latter in its scores, with their correlations."""
+        scores = self.clustered(kind, cluster, weights)
+        if self.corrections is None or kind == "sandwich":
+            return scores, self.penalty
+        return scores, self.penalty, self.summed(self.corrections, None, "frequency")
 
     def clustered(self, kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, "clusters K"]:
         r"""Scores summed within clusters, whose outer products add up to the middle matrix B of the sandwich.
 
         An episode of frequency w counts as w episodes with the score s: B = Σ w ssᵀ. With a sampling weight w it is one
-        episode with the score ws: B = Σ w² ssᵀ. Episodes with the same label are summed with their weights first.
+        episode with the score ws: B = Σ w² ssᵀ. Rows with weights of their own count likewise. Episodes with the same
+        label are summed with their weights first. With estimated transitions the scores of the sandwich are corrected
+        for that.
         """
         checks.one_of("weights", weights, ("frequency", "sampling"))
         if kind == "hessian" and cluster is not None:
@@ -84,16 +141,23 @@ class Information(NamedTuple):
                 "to statistics, which hold only sums over them. Leave out `cluster` and `weights`, or fit to "
                 "Demonstrations."
             )
+        corrected = kind == "sandwich" and self.corrections is not None
+        return self.summed(self.scores + self.corrections if corrected else self.scores, cluster, weights)
+
+    def summed(self, rows: Float[np.ndarray, "n Q"], cluster: Cluster, weights: Weights) -> Float[np.ndarray, "c Q"]:
+        """Rows of observed choices, summed within clusters and weighted as `clustered` says."""
         counted = np.sqrt(self.weights) if weights == "frequency" else self.weights
         if cluster is None:
-            return counted[self.episode][:, None] * self.scores
+            inner = np.sqrt(self.row_weights) if weights == "frequency" else self.row_weights
+            return (counted[self.episode] * inner)[:, None] * rows
+        rows = self.row_weights[:, None] * rows
         if isinstance(cluster, str):
             checks.one_of("cluster", cluster, ("episode",))
-            return counted[:, None] * summed_by(self.scores, self.episode, len(self.weights))
+            return counted[:, None] * summed_by(rows, self.episode, len(self.weights))
         labels = np.asarray(cluster)
         checks.has_shape("cluster", labels, self.weights.shape, "a label for each episode")
         names, index = np.unique(labels, return_inverse=True)
-        weighted = self.weights[self.episode][:, None] * self.scores
+        weighted = self.weights[self.episode][:, None] * rows
         return summed_by(weighted, index[self.episode], len(names))
 
 
@@ -103,16 +167,19 @@ def identified_errors(fit: "TabularFit") -> Float[np.ndarray, " K"]:
     return identified_part_errors(information.hessian, information.penalty)
 
 
-def episodes_of(demos: list[Demonstrations]) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " N"]]:
-    """The episode of each choice, counted over all demonstrations, and the weights of the episodes."""
+def episodes_of(
+    demos: list[Demonstrations],
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " N"], Float[np.ndarray, " n"]]:
+    """The episode of each choice, counted over all demonstrations, the weights of episodes, and those of rows."""
     offsets = np.cumsum([0, *(each.num_episodes for each in demos)])
     episode = np.concatenate([each.episode + offset for each, offset in zip(demos, offsets[:-1], strict=True)])
-    return episode, np.concatenate([each.weights for each in demos])
+    rows = [np.ones(each.num_steps) if each.row_weights is None else each.row_weights for each in demos]
+    return episode, np.concatenate([each.weights for each in demos]), np.concatenate(rows)
 
 
-def all_demos(fit: "TabularFit") -> list[Demonstrations]:
-    """The demonstrations, or the distinct choices of their statistics, of each MDP that has any."""
-    found = [expert.recorded for expert in fit.experts]
+def all_demos(experts: Sequence[Expert]) -> list[Demonstrations]:
+    """The demonstrations, or the distinct choices of their statistics, of each expert that has any."""
+    found = [expert.recorded for expert in experts]
     return [demos for demos in found if demos is not None]
 
 
@@ -129,29 +196,40 @@ def refuse_unless_likelihood(fit: "TabularFit") -> None:
 def information_of(fit: "TabularFit") -> Information:
     """Curvature and scores of the likelihood at the estimate; `fit.information` keeps them."""
     refuse_unless_likelihood(fit)
+    if fit.panel is not None and fit.panel.discount is not None:
+        from irlax.estimators.tabular.discount_information import joint_information, without_discount
+
+        return without_discount(joint_information(fit))
     theta = flat(fit.reward.parameters)
-    total = np.zeros((len(theta), len(theta)))
-    scores = []
+    scores, objectives = [], []
     with scope():
         for reward, expert in zip(fit.rewards, fit.experts, strict=True):
             likelihood, flattening = ObservedLikelihood.of(expert, reward), Flattening.of(reward.parameters)
-            scores.append(likelihood.by_row(_slopes(likelihood.objective, flattening, jnp.asarray(theta))))
-            curvature = np.asarray(_curvature(likelihood.objective, flattening, jnp.asarray(theta)))
-            total += expert.weight * curvature
-    episode, weights = episodes_of(all_demos(fit))
+            scores.append(likelihood.by_row(_scores(likelihood.objective, flattening, theta)))
+            objectives.append(likelihood.objective)
+        # The problem of the fit, without its penalty: second derivatives are then by the program of Newton's method.
+        compiled, x = make_problem(objectives, fit.rewards, fit.experts, 0.0)
+        problem = SmallProblem.of(compiled)
+        curvature, scale = without_rounding(problem.hessian(problem.evaluate(x))), np.asarray(problem.scale)
+    total = curvature * np.outer(scale, scale) * sum(expert.weight for expert in fit.experts)
+    episodes = episodes_of(all_demos(fit.experts))
     penalty = fit.l2 * sum(expert.weight for expert in fit.experts)
     counted = any(expert.statistics is not None for expert in fit.experts)
-    return Information((total + total.T) / 2, np.concatenate(scores), episode, weights, penalty, counted)
+    found = Information(total, np.concatenate(scores), *episodes, penalty, counted)
+    return found if fit.panel is None else found._replace(corrections=fit.panel.corrections(fit))
+
+
+def _scores(likelihood: Likelihood, flattening: Flattening, theta: Float[np.ndarray, " K"]) -> Float[Array, "T M K"]:
+    """∂ log π / ∂θ of each distinct choice."""
+    small = SmallObjective.of(likelihood, len(theta))
+    if small is None:
+        return _slopes(likelihood, flattening, theta)
+    return small.scores(small.plan(theta), np.asarray(likelihood.actions), np.asarray(likelihood.states))
 
 
 @eqx.filter_jit
 def _slopes(likelihood: Likelihood, flattening: Flattening, theta: Float[Array, " K"]) -> Float[Array, "T M K"]:
     return jax.jacfwd(lambda theta: likelihood.log_policy(flattening.unflatten(theta))[0])(theta)
-
-
-@eqx.filter_jit
-def _curvature(likelihood: Likelihood, flattening: Flattening, theta: Float[Array, " K"]) -> Float[Array, "K K"]:
-    return jax.hessian(lambda theta: likelihood(flattening.unflatten(theta))[0])(theta)
 
 
 def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
@@ -179,6 +257,7 @@ def refit_resamples(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[
         likelihood = ObservedLikelihood.of(expert, reward)
         assert likelihood.places is not None
         share = (_resample_counts(demos.weights, num, key) / demos.weights.sum())[:, demos.episode]
+        share = share if demos.row_weights is None else share * demos.row_weights
         grids = jnp.zeros((num, *likelihood.shape)).at[:, *likelihood.places].add(jnp.asarray(share))
         # Without a penalty the likelihood is constant along unidentified directions, so these are left out.
         basis = seen_basis(information.hessian) if information.penalty == 0 else np.eye(len(information.hessian))
@@ -234,7 +313,7 @@ def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
             raise ValueError(f"The test is of maximum likelihood estimates, but a fit has the penalty l2 = {fit.l2:g}.")
         if fit.status is Status.STEPS_TAKEN:
             raise ValueError(f"The test is of maximum likelihood estimates, but a fit {fit.status.value}.")
-    if not _same_choices(all_demos(smaller), all_demos(larger)):
+    if not _same_choices(all_demos(smaller.experts), all_demos(larger.experts)):
         raise ValueError("Both fits must be to the same demonstrations, but theirs differ.")
     restrictions = rank(larger.information.hessian) - rank(smaller.information.hessian)
     if restrictions < 1:
@@ -244,7 +323,7 @@ def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
 
 
 def _same_choices(some: list[Demonstrations], others: list[Demonstrations]) -> bool:
-    names = ("states", "actions", "times", "offsets", "weights")
+    names = ("states", "actions", "times", "offsets", "weights", "choice_weights")
     return len(some) == len(others) and all(
         np.array_equal(getattr(one, name), getattr(other, name))
         for one, other in zip(some, others, strict=True)

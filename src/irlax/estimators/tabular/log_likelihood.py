@@ -26,7 +26,7 @@ def total_log_likelihood(model: Plan | Float[np.ndarray, "*T R A"], expert: Expe
         times = demos.times if model.ndim == 3 else np.zeros_like(demos.times)
         with np.errstate(divide="ignore"):
             choices = np.log(over_time[times, demos.tabular_states, demos.actions])
-    return _weighted_sum(np.repeat(demos.weights, demos.lengths), choices)
+    return _weighted_sum(demos.choice_weights, choices)
 
 
 def _weighted_sum(weights: Float[np.ndarray, "*n"], choices: Float[np.ndarray, "*n"]) -> float:

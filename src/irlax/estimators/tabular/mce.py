@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
@@ -25,12 +25,12 @@ from irlax.iteration import Callback, Watch
 from irlax.mdp import MDP
 from irlax.planning import Plan, soft_plan
 from irlax.planning.occupancy import visits_of
-from irlax.precision import scope
+from irlax.precision import scope, to_device
 from irlax.registry import stored
 from irlax.rewards import AbstractReward
-from irlax.rewards.reward import flat
+from irlax.rewards.reward import AbstractFolded, flat, reward_at
 from irlax.run_folder import RunLike, as_run_folder
-from irlax.typing import Float
+from irlax.typing import Array, Float
 
 if TYPE_CHECKING:
     from irlax.estimators.goals.goal_fit import GoalFit
@@ -201,7 +201,7 @@ class MCEIRL(AbstractTabularIRL):
                 visits, unobserved = expert.visits(warn=True)
                 missing = max(missing, unobserved)
                 objectives.append(
-                    FeatureMatching(expert.mdp, reward.fold(expert.mdp), jnp.asarray(visits), self.low_memory)
+                    FeatureMatching(expert.mdp, reward.fold(expert.mdp), to_device(visits), self.low_memory)
                 )
             else:
                 discounted = self.objective == "discounted-likelihood"
@@ -225,8 +225,14 @@ def feature_gap(
     r"""$\mathbb{E}_D[\sum\gamma^t\nabla r] - \mathbb{E}_\pi[\sum\gamma^t\nabla r]$, over all MDPs by their weight."""
     total, weight = 0.0, sum(expert.weight for expert in experts)
     for reward, expert in zip(rewards, experts, strict=True):
-        table, pull_back = jax.vjp(reward.fold(expert.mdp), theta)
-        plan = soft_plan(expert.mdp, table.T)
-        difference = expert.visits(warn=False)[0] - visits_of(expert.mdp, plan)
-        total = total + expert.weight / weight * flat(pull_back(difference)[0])
+        folded = reward.fold(expert.mdp)
+        plan = soft_plan(expert.mdp, np.asarray(reward_at(folded, theta)).T)
+        difference = expert.visits(warn=False)[0] - np.asarray(visits_of(expert.mdp, plan))
+        total = total + expert.weight / weight * flat(_pulled_back(folded, theta, difference))
     return np.asarray(total)
+
+
+@eqx.filter_jit
+def _pulled_back(folded: AbstractFolded, theta: Any, visits: Float[Array, "A R"]) -> Any:
+    """Σ visits · ∂r/∂θ, as a tree of parameters."""
+    return jax.vjp(folded, theta)[1](visits)[0]

@@ -2,13 +2,13 @@
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from irlax.estimators.tabular.choices import Choices
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.mdp import MDP
+from irlax.precision import to_device
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import AbstractFolded
 from irlax.typing import Float, Int
@@ -46,5 +46,5 @@ class ObservedLikelihood(NamedTuple):
 
 def likelihood_of(mdp: MDP, folded: AbstractFolded, choices: Choices) -> Likelihood:
     """The likelihood objective of choices that are grouped by time."""
-    arrays = (jnp.asarray(array) for array in (choices.states, choices.actions, choices.weights))
+    arrays = (to_device(array) for array in (choices.states, choices.actions, choices.weights))
     return Likelihood(mdp, folded, *arrays)

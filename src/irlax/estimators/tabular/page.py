@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from irlax.analysis.diagnosis import MAX_PARAMETERS, hidden_part
 from irlax.analysis.identifiability import Identification
 from irlax.estimators.tabular.drawings import (
     add_figure,
@@ -13,8 +14,6 @@ from irlax.estimators.tabular.drawings import (
     draw_reward,
     draw_steps,
     draw_visits,
-    panels,
-    policy_on_grid,
 )
 from irlax.estimators.tabular.inference import identified_errors
 from irlax.estimators.tabular.plan_of_reward import model_of
@@ -22,9 +21,9 @@ from irlax.estimators.tabular.scene import Scene
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.estimators.tabular.tabular_summary import SHOWN_PARAMETERS
 from irlax.iteration import History
+from irlax.mdp.drawing import grid_panels
+from irlax.mdp.grid import Grid
 from irlax.report import plots
-from irlax.report.diagnosis import MAX_PARAMETERS, hidden_part
-from irlax.report.grid import Grid
 from irlax.report.html import Page
 from irlax.rewards import TabularReward
 from irlax.rewards.reward import flat
@@ -114,7 +113,7 @@ def draw_unidentified(page: Page, fit: TabularFit, found: Identification, grid: 
     if fit.has_standard_errors:
         pictures["standard error of the identified part"] = identified_errors(fit)
         caption += " Standard errors are those of the identified part."
-    figure, axes = panels(grid, len(pictures))
+    figure, axes = grid_panels(grid, len(pictures))
     for ax, (title, values) in zip(axes, pictures.items(), strict=True):
         plots.grid_heatmap(figure, ax, grid.picture(plots.clip_for_plot(values)), title=title, bar="", marks=grid.board)
     return add_figure(page, figure, caption)
@@ -163,10 +162,10 @@ def fit_figure(fit: TabularFit) -> Any:
     expert, model = scene.expert.sum(axis=1), scene.model.sum(axis=1)
     by_state = np.nanmax(scene.reward, axis=1)
     if scene.grid is not None:
-        figure, axes = panels(scene.grid, 3)
+        figure, axes = grid_panels(scene.grid, 3)
         options = {"bar": "", "marks": scene.grid.board}
         plots.grid_heatmap(figure, axes[0], scene.grid.picture(by_state), title="reward", **options)
-        policy_on_grid(figure, axes[1], scene, scene.grid, policy=scene.first_policy, title="policy")
+        scene.draw_policy(figure, axes[1], scene.first_policy, title="policy")
         plots.grid_heatmap(figure, axes[2], scene.grid.picture(expert - model), title="expert − model", **options)
         return figure
     states = scene.shown

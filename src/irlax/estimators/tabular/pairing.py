@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from irlax.estimators.tabular.expert import Expert, Start
@@ -11,6 +10,7 @@ from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.precision import scope
 from irlax.rewards import AbstractReward, TabularReward
+from irlax.rewards.reward import reward_at
 
 Pairs = tuple[tuple[AbstractReward, ...], tuple[Expert, ...]]
 
@@ -21,8 +21,13 @@ def pair_up(
     demonstrator: Any,
     occupancy: Any,
     start: Start,
+    *,
+    goals: bool = False,
 ) -> tuple[tuple[AbstractReward, ...], tuple[Expert, ...]]:
-    """One reward and one expert for each MDP, all rewards with the same parameters."""
+    """One reward and one expert for each MDP, all rewards with the same parameters.
+
+    `goals` says that these are demonstrations that name their goals, and that the caller plans towards them.
+    """
     several = not isinstance(mdp, MDP)
     mdps = list(mdp) if isinstance(mdp, Sequence) else [mdp]
     for given in mdps:
@@ -50,9 +55,11 @@ def pair_up(
     if len({given.num_parameters for given in bound}) > 1:
         sizes = ", ".join(str(given.num_parameters) for given in bound)
         raise ValueError(f"The rewards of several MDPs must have the same parameters, but have {sizes} of them.")
+    demonstrators = one_for_each("demos", demonstrator)
+    if goals:
+        return bound, tuple(Expert.with_goals(*parts) for parts in zip(mdps, demonstrators, strict=True))
     for given, problem in zip(bound, mdps, strict=True):
         _refuse_reward_after_the_end(given, problem)
-    demonstrators = one_for_each("demos", demonstrator)
     occupancies = one_for_each("occupancy", occupancy)
     experts = [Expert.of(*parts, start) for parts in zip(mdps, demonstrators, occupancies, strict=True)]
     return bound, tuple(experts)
@@ -91,8 +98,8 @@ def _refuse_reward_after_the_end(reward: AbstractReward, mdp: MDP) -> None:
         return
     with scope():
         probe = np.random.default_rng(0).normal(size=reward.num_parameters)
-        tree = Flattening.of(reward.parameters).unflatten(jnp.asarray(probe))
-        rewards = np.asarray(reward.fold(mdp)(tree)).T * np.asarray(mdp.available)
+        tree = Flattening.of(reward.parameters).unflatten(probe)
+        rewards = np.asarray(reward_at(reward.fold(mdp), tree)).T * np.asarray(mdp.available)
     if np.abs(rewards[np.asarray(mdp.terminal)]).max() == 0 or _is_free_table(reward):
         return
     if not reward.is_linear:

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from scipy.optimize import linprog
 
-from irlax.estimators.tabular.sparse import Sparse, sp
+from irlax.estimators.tabular.sparse import Sparse, linprog, sp
 from irlax.mdp import MDP
 from irlax.typing import Bool, Float, Int
 

@@ -6,18 +6,19 @@ thousandths converges as a column in units does.
 
 import abc
 import functools
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
-from irlax.estimators.tabular.objectives import AbstractObjective, WarmStart
+from irlax.estimators.tabular.objectives import AbstractObjective
 from irlax.typing import Array, Float
 
-WarmStarts = tuple[WarmStart, ...]
+#: Of each objective: a `WarmStart`, or several in a tree for an objective that makes several plans.
+WarmStarts = tuple[Any, ...]
 
 #: Up to this many states times horizon, a few dozen gradients in one batch cost little more than one gradient.
 SMALL_PROBLEM = 50_000
@@ -40,9 +41,10 @@ class Flattening(eqx.Module):
         return cls(treedef, tuple(np.shape(leaf) for leaf in leaves))
 
     def unflatten(self, vector: Float[Array, " K"]) -> Any:
-        """The tree of a vector."""
-        like = [np.zeros(shape, vector.dtype) for shape in self.shapes]
-        return ravel_pytree(jax.tree.unflatten(self.treedef, like))[1](jnp.asarray(vector))
+        """The tree of a vector, on the host if the vector is."""
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes]).tolist()
+        parts = zip([0, *ends], ends, self.shapes, strict=False)
+        return jax.tree.unflatten(self.treedef, [vector[start:end].reshape(shape) for start, end, shape in parts])
 
 
 class AbstractProblem(eqx.Module):
@@ -115,11 +117,11 @@ class Problem(AbstractProblem):
         return Evaluation(x, float(value), np.asarray(gradient), following)
 
     def hessian(self, at: "Evaluation") -> Float[np.ndarray, "K K"]:
-        matrix = np.asarray(_hessian(self, jnp.asarray(at.x), at.warm_starts))
+        matrix = np.asarray(_hessian(self, at.x, at.warm_starts))
         return (matrix + matrix.T) / 2
 
     def hessian_product(self, at: "Evaluation", v: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        return np.asarray(_hessian_product(self, jnp.asarray(at.x), at.warm_starts, jnp.asarray(v)))
+        return np.asarray(_hessian_product(self, at.x, at.warm_starts, v))
 
     @property
     def resolution(self) -> float:

@@ -1,6 +1,6 @@
 """Nested pseudo-likelihood: the solver of two-step estimation."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -67,6 +67,7 @@ class NestedPseudoLikelihood(AbstractSolver):
     policies: tuple[Float[Array, "T A R"], ...]
     iterations: int | None
     max_steps: int
+    only_evaluates: ClassVar[bool] = False
 
     def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
         x = start.x if isinstance(start, Evaluation) else start

@@ -1,14 +1,18 @@
 """A fit under the likelihood objective as a regression table."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irlax.analysis.regression import pseudo_r_squared, regression_table
-from irlax.analysis.standard_errors import Kind, rank
+from irlax.analysis.identifiability import direction_text
+from irlax.analysis.marks import marks_of
+from irlax.analysis.regression import decimals, estimate_rows, pseudo_r_squared, regression_table
+from irlax.analysis.standard_errors import Kind, null_directions, rank
 from irlax.estimators.tabular.inference import Cluster, Weights, all_demos
 from irlax.rewards.reward import flat
-from irlax.tables import Summary
+from irlax.tables import Summary, Table
+from irlax.typing import Bool, Float
 
 if TYPE_CHECKING:
     from irlax.estimators.tabular.tabular_fit import TabularFit
@@ -17,22 +21,69 @@ _ERRORS = {"hessian": "inverse Hessian", "opg": "outer product of scores", "sand
 
 
 def regression_table_of_fit(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights, level: float) -> Summary:
-    """The reward's parameters and the statistics of their fit."""
+    """The reward's parameters with their marks, identified combinations of others, and the statistics of the fit."""
     information = fit.information
+    names, estimates = fit.reward.parameter_names(), flat(fit.reward.parameters)
     errors = np.sqrt(np.diag(information.covariance(kind, cluster, weights)))
+    marks = marks_of(information.hessian, names)
+    panel = fit.panel
+    dynamics = "at the given dynamics"
+    if panel is not None and panel.transitions is not None:
+        dynamics = "with the sampling error of the estimated transitions"
     assert fit.log_likelihood is not None
-    return regression_table(
-        fit.reward.parameter_names(),
-        flat(fit.reward.parameters),
+    table = regression_table(
+        names,
+        estimates,
         errors,
         level=level,
         title=f"{fit.method}: {type(fit.reward).__name__}",
-        how=f"{error_method(kind, cluster, weights)}, at the given dynamics",
+        how=f"{error_method(kind, cluster, weights)}, {dynamics}",
         log_likelihood=fit.log_likelihood,
         rank=rank(information.hessian),
         observations=observations(fit),
-        facts=choice_facts(fit, fit.log_likelihood),
+        facts=choice_facts(fit, fit.log_likelihood) + transition_facts(fit),
+        marks=None if marks.all_identified else marks.identified,
+        notes=(*marks.notes, *(() if panel is None else panel.notes)),
     )
+    if not len(marks.combinations):
+        return table
+    combined = linear_table(fit, marks.combinations, kind=kind, cluster=cluster, weights=weights, level=level)
+    return Summary([*table.tables, combined])
+
+
+def transition_facts(fit: "TabularFit") -> list[tuple[str, Any]]:
+    """The log likelihood of transitions that were estimated, for a table."""
+    if fit.panel is None or fit.panel.transitions is None:
+        return []
+    return [("log likelihood of the transitions", decimals(fit.panel.transitions.log_likelihood))]
+
+
+def linear_table(
+    fit: "TabularFit",
+    combinations: Float[np.ndarray, "c K"],
+    *,
+    kind: Kind,
+    cluster: Cluster,
+    weights: Weights = "frequency",
+    level: float,
+    texts: Sequence[str] | None = None,
+    title: str = "Identified combinations of parameters",
+) -> Table:
+    """Estimates of linear combinations of the parameters, with empty cells for those that are not identified."""
+    information = fit.information
+    names = fit.reward.parameter_names()
+    covariance = information.identified_covariance(kind, cluster, weights)
+    errors = np.sqrt(np.maximum(np.einsum("ck,kl,cl->c", combinations, covariance, combinations), 0))
+    errors[not_identified(information.hessian, combinations)] = np.nan
+    texts = [direction_text(row, names) for row in combinations] if texts is None else texts
+    columns, rows = estimate_rows("combination", texts, combinations @ flat(fit.reward.parameters), errors, level)
+    return Table(columns, rows, title)
+
+
+def not_identified(hessian: Float[np.ndarray, "K K"], combinations: Float[np.ndarray, "c K"]) -> Bool[np.ndarray, " c"]:
+    """Which combinations change along a direction that the data do not identify."""
+    size = np.linalg.norm(combinations, axis=1)[:, None]
+    return np.asarray((np.abs(combinations @ null_directions(hessian).T) > 1e-6 * size).any(axis=1))
 
 
 def error_method(kind: Kind, cluster: Cluster, weights: Weights) -> str:
@@ -43,7 +94,7 @@ def error_method(kind: Kind, cluster: Cluster, weights: Weights) -> str:
 
 def observations(fit: "TabularFit") -> float:
     """The number of observed choices, each counted by the weight of its episode."""
-    return float(sum(demos.weights @ demos.lengths for demos in all_demos(fit)))
+    return float(sum(demos.choice_weights.sum() for demos in all_demos(fit.experts)))
 
 
 def choice_facts(fit: "TabularFit", log_likelihood: float) -> list[tuple[str, Any]]:
@@ -63,8 +114,8 @@ def _null_log_likelihood(fit: "TabularFit") -> tuple[float, str]:
     each action. Else the available actions have equal probabilities.
     """
     if all(expert.mdp.mask is None for expert in fit.experts):
-        actions = np.concatenate([demos.actions for demos in all_demos(fit)])
-        weights = np.concatenate([np.repeat(demos.weights, demos.lengths) for demos in all_demos(fit)])
+        actions = np.concatenate([demos.actions for demos in all_demos(fit.experts)])
+        weights = np.concatenate([demos.choice_weights for demos in all_demos(fit.experts)])
         taken = np.bincount(actions, weights=weights)
         taken = taken[taken > 0]
         return float(taken @ np.log(taken / taken.sum())), "the actions' shares"
@@ -73,5 +124,5 @@ def _null_log_likelihood(fit: "TabularFit") -> tuple[float, str]:
         demos = expert.recorded
         assert demos is not None
         exist = expert.mdp.num_available[demos.tabular_states]
-        total -= float(np.repeat(demos.weights, demos.lengths) @ np.log(exist))
+        total -= float(demos.choice_weights @ np.log(exist))
     return total, "equal chances"

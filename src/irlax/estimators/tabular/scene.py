@@ -1,22 +1,21 @@
 """The data of a report on one MDP: names, a grid, and tables over states and actions."""
 
+from typing import Any
+
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.mdp import MDP
+from irlax.mdp.drawing import SHOWN_STATES
+from irlax.mdp.grid import Grid, action_names, state_names
 from irlax.planning import Plan, visits
-from irlax.planning.plan import action_major_policy
-from irlax.precision import scope
-from irlax.report.grid import MOVES, Grid, names_of
+from irlax.planning.drawing import policy_on_grid
 from irlax.report.plots import clip_for_plot
 from irlax.rewards import AbstractReward
+from irlax.rewards.drawing import over_states
 from irlax.typing import Float, Int
-
-#: Without a grid to draw, at most this many states are shown: those that are visited most.
-SHOWN_STATES = 30
 
 
 class Scene(eqx.Module):
@@ -55,15 +54,11 @@ class Scene(eqx.Module):
         mdp.require_one_row("A report")
         model = np.asarray(visits(mdp, plan if given_policy is None else given_policy))
         observed, whole = _observed(expert)
-        grid, labels = Grid.of(mdp), mdp.labels
-        actions = labels.actions
-        if actions is None and grid is not None and mdp.num_actions in (4, 5):
-            actions = tuple(MOVES)[: mdp.num_actions]
         return cls(
             mdp=mdp,
-            grid=grid,
-            state_names=names_of(labels.states, labels.state_unit, mdp.num_states, "s"),
-            action_names=names_of(actions, labels.action_unit, mdp.num_actions, "a"),
+            grid=Grid.of(mdp),
+            state_names=state_names(mdp),
+            action_names=action_names(mdp),
             reward=clip_for_plot(np.where(mdp.available, reward.table(mdp), np.nan)),
             value=clip_for_plot(np.asarray(plan.first_value)),
             first_policy=np.where(mdp.available, _first_policy(plan, given_policy), np.nan),
@@ -88,8 +83,12 @@ class Scene(eqx.Module):
     @property
     def over_states(self) -> bool:
         """Whether the reward depends on the state only."""
-        spread = np.nanmax(self.reward, axis=1) - np.nanmin(self.reward, axis=1)
-        return bool(spread.max() <= 1e-9 * max(1.0, float(np.nanmax(np.abs(self.reward)))))
+        return over_states(self.reward)
+
+    def draw_policy(self, figure: Any, ax: Any, policy: Float[np.ndarray, "S A"], *, title: str) -> None:
+        """Draw a policy on the grid, over the visits of the model."""
+        shade = self.model.sum(axis=1)
+        policy_on_grid(figure, ax, self.mdp, policy, title=title, shade=shade, bar="discounted visits")
 
     def names(self, states: Int[np.ndarray, " n"]) -> list[str]:
         """The names of some states."""
@@ -104,7 +103,7 @@ def _observed(expert: Expert) -> tuple[Float[np.ndarray, "S A"], bool]:
         return expert.statistics.visits, False
     assert expert.demos is not None
     demos, shape = expert.demos, (expert.mdp.num_states, expert.mdp.num_actions)
-    weight = np.repeat(demos.weights, demos.lengths) * float(expert.mdp.discount) ** demos.times
+    weight = demos.choice_weights * float(expert.mdp.discount) ** demos.times
     places = np.ravel_multi_index((demos.tabular_states, demos.actions), shape)
     return np.bincount(places, weights=weight, minlength=shape[0] * shape[1]).reshape(shape), False
 
@@ -113,7 +112,4 @@ def _first_policy(plan: Plan, given: Float[np.ndarray, "*T S A"] | None) -> Floa
     """The policy at t = 0, without computing that of all times."""
     if given is not None:
         return given if plan.mdp.horizon is None else given[0]
-    with scope():
-        next_value = jnp.asarray(plan.next_value())
-        first = next_value if plan.mdp.horizon is None else next_value[0]
-        return np.asarray(action_major_policy(plan.backup, first)).T
+    return np.asarray(plan.policy_at(0))

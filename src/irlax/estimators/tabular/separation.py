@@ -9,10 +9,11 @@ polytope is below the rounding error.)
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.problem import Evaluation, Problem
+from irlax.estimators.tabular.small_problem import SmallProblem
+from irlax.estimators.tabular.sparse import linprog
 from irlax.estimators.tabular.undiscounted import start_where_values_exist
 from irlax.rewards import AbstractReward
 from irlax.typing import Float
@@ -28,7 +29,7 @@ RELIABLE_SHARE = 1e-5
 class SolvedProblem(NamedTuple):
     """A problem, the rewards and demonstrators that it came from, and the point at which the solver stopped."""
 
-    problem: Problem
+    problem: Problem | SmallProblem
     rewards: tuple[AbstractReward, ...]
     experts: tuple[Expert, ...]
     at: Evaluation

@@ -16,6 +16,7 @@ from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.log_likelihood import total_log_likelihood
 from irlax.estimators.tabular.memo import Memo
+from irlax.estimators.tabular.panel_model import PanelModel
 from irlax.estimators.tabular.plan_of_reward import model_of, plan_of, refuse_infinite_parameters
 from irlax.iteration import History
 from irlax.mdp import MDP, Nature
@@ -30,8 +31,11 @@ from irlax.tables import Summary, Table
 from irlax.typing import Array, Float, PRNGKeyArray
 
 if TYPE_CHECKING:
+    from irlax.estimators.tabular.choice_shares import ChoiceShares
     from irlax.estimators.tabular.counterfactual import Counterfactual
     from irlax.estimators.tabular.demand_curve import DemandCurve
+    from irlax.estimators.tabular.discount_profile import DiscountProfile
+    from irlax.estimators.tabular.effects import Effects
     from irlax.estimators.tabular.full_likelihood import FullLikelihood
     from irlax.estimators.tabular.inference import Information
 
@@ -58,6 +62,8 @@ class TabularFit(RewardFit):
     cross_validation: CrossValidation | None = None
     posterior: Posterior | None = None
     mixture: PolicyMixture | None = None
+    #: Where the MDP was made from a panel (`irlax.Panel`): its variables, and how transitions were estimated.
+    panel: PanelModel | None = None
     _memo: Memo = eqx.field(init=False, repr=False, static=True, default_factory=Memo)
 
     @property
@@ -164,30 +170,44 @@ class TabularFit(RewardFit):
             raise TypeError(f"`demos` must be Demonstrations, but is a {type(demos).__name__}.")
         held_out = Expert.of(self.mdp, demos, None, "mdp")
         model = self.plan if self.mixture is None else self.mixture.policy
-        return total_log_likelihood(model, held_out) / float(demos.weights @ demos.lengths)
+        return total_log_likelihood(model, held_out) / float(demos.choice_weights.sum())
 
     def standard_errors(
         self,
-        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        kind: Literal["hessian", "opg", "sandwich"] | None = None,
         *,
         cluster: Any = None,
         weights: Literal["frequency", "sampling"] = "frequency",
     ) -> Float[np.ndarray, " K"]:
         """Standard errors of the estimates under the likelihood objective; NaN for what is not identified.
 
-        Inverse Hessian, outer product of scores, or sandwich. `cluster` None takes one score per observed
-        choice; "episode", or a label for each episode, one per cluster. By default the weights of episodes are
-        frequencies: an episode of weight 2 stands for two equal ones. If they are sampling weights (an episode of
-        weight 2 had half the probability of being drawn), pass `weights="sampling"`, which needs the sandwich.
+        Inverse Hessian, outer product of scores, or sandwich; without `kind` the inverse Hessian, or for a fit to a
+        panel the sandwich, clustered by individual. `cluster` None takes one score per observed choice; "episode", or
+        a label for each episode, one per cluster. By default the weights of episodes are frequencies: an episode of
+        weight 2 stands for two equal ones. If they are sampling weights (an episode of weight 2 had half the
+        probability of being drawn), pass `weights="sampling"`, which needs the sandwich. Where a panel's transitions
+        were estimated, their sampling error is included.
         """
         from irlax.estimators.tabular.inference import standard_errors
 
-        return standard_errors(self, kind, cluster, weights)
+        return standard_errors(self, *self.chosen_errors(kind, cluster), weights)
+
+    def chosen_errors(self, kind: Kind | None, cluster: Any) -> tuple[Kind, Any]:
+        """The standard errors that were asked for; without a kind the inverse Hessian, or what `cluster` needs.
+
+        A fit to a panel has the sandwich, clustered by individual: the transitions are estimated from the same
+        individuals, whose choices may depend on each other.
+        """
+        if kind is not None:
+            return kind, cluster
+        if self.panel is not None:
+            return "sandwich", "episode" if cluster is None else cluster
+        return ("hessian", None) if cluster is None else ("sandwich", cluster)
 
     def confidence_intervals(
         self,
         level: float = 0.95,
-        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        kind: Literal["hessian", "opg", "sandwich"] | None = None,
         *,
         cluster: Any = None,
         weights: Literal["frequency", "sampling"] = "frequency",
@@ -198,7 +218,7 @@ class TabularFit(RewardFit):
 
     def regression_table(
         self,
-        kind: Literal["hessian", "opg", "sandwich"] = "hessian",
+        kind: Literal["hessian", "opg", "sandwich"] | None = None,
         *,
         cluster: Any = None,
         weights: Literal["frequency", "sampling"] = "frequency",
@@ -210,7 +230,81 @@ class TabularFit(RewardFit):
         """
         from irlax.estimators.tabular.regression import regression_table_of_fit
 
-        return regression_table_of_fit(self, kind, cluster, weights, level)
+        return regression_table_of_fit(self, *self.chosen_errors(kind, cluster), weights, level)
+
+    def combinations(
+        self, *expressions: str, kind: Kind | None = None, cluster: Any = None, level: float = 0.95
+    ) -> Table:
+        """Estimates and standard errors of linear combinations of named parameters: "replace - mileage:keep"."""
+        from irlax.estimators.tabular.linear_tests import combinations
+
+        kind, cluster = self.chosen_errors(kind, cluster)
+        return combinations(self, expressions, kind=kind, cluster=cluster, level=level)
+
+    def wald(self, *restrictions: str, kind: Kind | None = None, cluster: Any = None) -> Table:
+        r"""The Wald test of linear restrictions that hold together: "replace = 2*keep"; without "=", that they are 0.
+
+        $$W = (R\hat\theta - r)^\top (R\hat\Sigma R^\top)^{-1} (R\hat\theta - r)$$
+        """
+        from irlax.estimators.tabular.linear_tests import wald
+
+        kind, cluster = self.chosen_errors(kind, cluster)
+        return wald(self, restrictions, kind=kind, cluster=cluster)
+
+    def compare_estimates(self, other: "TabularFit") -> Table:
+        """Whether two estimates of the same parameters differ, by the χ² of their differences.
+
+        As Hausman's (1978) test, but with the covariance of the difference itself, from what each individual adds to
+        both estimates: it needs neither to be efficient. Fits to different individuals are taken to be independent.
+        """
+        from irlax.estimators.tabular.linear_tests import compare_estimates
+
+        return compare_estimates(self, other)
+
+    def baselines(self) -> Table:
+        """What equal chances, and counts of choices by state and by previous state, predict beside this fit."""
+        from irlax.estimators.tabular.baselines import baselines
+
+        return baselines(self, self.reward.num_parameters)
+
+    def choice_shares(self, by: Any = None, *, demos: Demonstrations | None = None) -> "ChoiceShares":
+        """Predicted against observed choice shares in groups of choices, with a χ² test of the model.
+
+        `by` is a state variable of a panel, or a label for each observed choice; without it all choices are one group.
+        `demos` are held-out demonstrations to compare with instead of those of the fit.
+        """
+        from irlax.estimators.tabular.choice_shares import choice_shares
+
+        return choice_shares(self, by, demos)
+
+    def marginal_effects(
+        self, of: str | None = None, *, kind: Kind | None = None, cluster: Any = None, level: float = 0.95
+    ) -> "Effects":
+        """The effect of each parameter on the mean probability of each action, over the observed choices.
+
+        With `of`, a state variable of a panel: of the step from each of its levels to the next.
+        """
+        from irlax.estimators.tabular.effects import marginal_effects
+
+        kind, cluster = self.chosen_errors(kind, cluster)
+        return marginal_effects(self, of, kind=kind, cluster=cluster, level=level)
+
+    def elasticities(self, *, kind: Kind | None = None, cluster: Any = None, level: float = 0.95) -> "Effects":
+        """The elasticity of the mean probability of each action with respect to each parameter."""
+        from irlax.estimators.tabular.effects import elasticities
+
+        kind, cluster = self.chosen_errors(kind, cluster)
+        return elasticities(self, kind=kind, cluster=cluster, level=level)
+
+    def discount_profile(self, discounts: Any = None, *, level: float = 0.95) -> "DiscountProfile":
+        """The profile likelihood of the discount, with a confidence set, or the reason why it is not identified.
+
+        The reward is fitted again at each of the `discounts`, and at those in between where the profile has its maximum
+        and the set its ends.
+        """
+        from irlax.estimators.tabular.discount_profile import discount_profile
+
+        return discount_profile(self, discounts, level)
 
     def bootstrap(self, *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
         """Estimates from `num` resamples of the episodes, refitted in one batch.
@@ -241,7 +335,7 @@ class TabularFit(RewardFit):
     def demand_curve(
         self,
         *,
-        action: int,
+        action: int | str,
         parameter: str | int,
         values: Any,
         level: float = 0.95,
@@ -249,10 +343,13 @@ class TabularFit(RewardFit):
         num: int = 500,
         key: PRNGKeyArray | None = None,
         mdp: MDP | Sequence[MDP] | None = None,
-        kind: Kind = "hessian",
+        kind: Kind | None = None,
         cluster: Any = None,
     ) -> "DemandCurve":
         r"""The expected long-run rate of `action` as one `parameter` of the reward runs over `values`.
+
+        `parameter` may also be a combination, "replace - keep", of which the first one named is moved: the way to a
+        curve where single parameters are not identified, but the combination is.
 
         $$\rho(\theta) = \textstyle\sum_s \mu_\theta(s)\,\pi_\theta(a|s), \quad
           \operatorname{se}^2 = \nabla\rho^\top\,\hat\Sigma\,\nabla\rho$$
@@ -272,18 +369,25 @@ class TabularFit(RewardFit):
         from irlax.estimators.tabular.demand_curve import demand_curve
 
         options: dict[str, Any] = {"action": action, "parameter": parameter, "values": values, "level": level}
+        kind, cluster = self.chosen_errors(kind, cluster)
         options |= {"method": method, "num": num, "key": key, "mdp": mdp, "kind": kind, "cluster": cluster}
         return demand_curve(self, **options)
 
-    def full_likelihood(self, nature: Nature, *, maximise: bool = False) -> "FullLikelihood":
+    def full_likelihood(self, nature: Nature | None = None, *, maximise: bool = False) -> "FullLikelihood":
         """The joint likelihood of choices and transitions, at the estimates of θ (reward) and ψ (nature).
 
-        The fit must be of the likelihood objective, in the MDP with the dynamics of `nature.parameters`. Estimates in
-        two steps, nature first, are consistent; with `maximise` they are moved to the joint maximum, which is
-        efficient.
+        The fit must be of the likelihood objective, in the MDP with the dynamics of `nature.parameters`; a fit to a
+        panel has a nature of its own. Estimates in two steps, nature first, are consistent; with `maximise` they are
+        moved to the joint maximum, which is efficient.
         """
         from irlax.estimators.tabular.full_likelihood import full_likelihood
 
+        if nature is None:
+            if self.panel is None or self.panel.transitions is None or len(self.experts) > 1:
+                raise TypeError(
+                    "Pass the `nature` whose parameters were estimated: this fit has no estimated transitions."
+                )
+            nature = self.panel.transitions.nature()
         return full_likelihood(self, nature, maximise=maximise)
 
     def compare_nested(self, smaller: "TabularFit") -> Table:

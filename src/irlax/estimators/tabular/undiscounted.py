@@ -12,14 +12,14 @@ there is none. Under the path model there is one inequality for each next state.
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import linprog
 
 from irlax import checks
 from irlax.estimators.tabular.objectives import PathMatching
 from irlax.estimators.tabular.polytope import Options
 from irlax.estimators.tabular.problem import Problem
 from irlax.estimators.tabular.reward_features import Features, Planned
-from irlax.estimators.tabular.sparse import Sparse, sp
+from irlax.estimators.tabular.small_problem import SmallProblem
+from irlax.estimators.tabular.sparse import Sparse, linprog, sp
 from irlax.rewards import AbstractReward
 from irlax.typing import Float
 
@@ -28,7 +28,7 @@ MARGIN = 0.5
 
 
 def start_where_values_exist(
-    problem: Problem, x: Float[np.ndarray, " K"], rewards: Sequence[AbstractReward]
+    problem: Problem | SmallProblem, x: Float[np.ndarray, " K"], rewards: Sequence[AbstractReward]
 ) -> Float[np.ndarray, " K"]:
     """`x`, or, if values do not exist there, parameters as small as possible at which they do."""
     planned = [objective for objective in problem.objectives if isinstance(objective, Planned)]
@@ -65,7 +65,9 @@ def start_where_values_exist(
     return found.x[:size]
 
 
-def _costs(objective: Planned, problem: Problem, num: int) -> tuple[Sparse, Sparse, Float[np.ndarray, " J"]]:
+def _costs(
+    objective: Planned, problem: Problem | SmallProblem, num: int
+) -> tuple[Sparse, Sparse, Float[np.ndarray, " J"]]:
     """For each option: its features in x, the coefficients of E[h(S')] − h(s), and the largest entropy of its state."""
     mdp = objective.mdp
     options = Options.of(mdp, path=isinstance(objective, PathMatching))

@@ -14,8 +14,11 @@ from irlax.typing import Int
 
 def why_not_whole(mdp: MDP, demos: Demonstrations) -> str | None:
     """Why the episodes are not whole, as the end of a sentence; None if they are."""
+    if demos.row_weights is not None and (demos.row_weights != 1).any():
+        return "their rows have weights of their own"
     late = demos.times[demos.offsets[:-1]] != 0
-    if late.any():
+    # Without a horizon the problem is the same at all times, so an episode may start at any: time counts from there.
+    if late.any() and mdp.horizon is not None:
         first = demos.where(int(demos.offsets[np.argmax(late)]))
         return f"{late.sum()} do not start at t = 0 (the first is {first})"
     gaps = (np.diff(demos.episode) == 0) & (np.diff(demos.times) != 1)

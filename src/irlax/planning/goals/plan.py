@@ -8,6 +8,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP
+from irlax.mdp.grid import state_names
 from irlax.planning.fixed_point import NoFixedPointError
 from irlax.planning.goals.diagnosis import explanation
 from irlax.planning.goals.options import Options
@@ -42,6 +43,22 @@ class GoalPlan(eqx.Module):
         if not len(found):
             raise ValueError(f"The plan has no goal {goal}; its goals are {checks.some(self.goals.tolist())}.")
         return int(found[0])
+
+    def plot(self, goal: int | None = None, *, title: str = "", ax: Any = None) -> Any:
+        """The values towards a goal (the first unless given), as a matplotlib figure; see `MDP.plot`."""
+        goal = int(self.goals[0]) if goal is None else goal
+        value = self.value[self.index_of(goal)]
+        return self.mdp.plot(value, name=f"value towards {state_names(self.mdp, [goal])[0]}", title=title, ax=ax)
+
+    def __repr__(self) -> str:
+        from irlax.planning.overview import goal_plan_text
+
+        return goal_plan_text(self)
+
+    def _repr_html_(self) -> str:
+        from irlax.planning.overview import goal_plan_html
+
+        return goal_plan_html(self)
 
     def log_policy(self, goal: int) -> Float[np.ndarray, "R A"]:
         """log π(a|s) on the way to a goal; NaN at the goal and where it cannot be reached; −∞ if not available."""
@@ -191,7 +208,7 @@ def _simulated(
             break
         wanted = before[state] + rng.random(len(state)) * total[state]
         chosen = np.clip(np.searchsorted(sums[1:], wanted, side="right"), begin[state], begin[state + 1] - 1)
-        after = _next_states(moves, chosen, rng)
+        after = next_states(moves, chosen, rng)
         _, action = mdp.rows.states_and_actions(options.row[chosen], options.column[chosen])
         rows.append(np.stack([state, np.asarray(action), after], axis=1))
         owner.append(episode)
@@ -203,7 +220,7 @@ def _simulated(
     return (np.concatenate(rows)[by_episode] if rows else np.zeros((0, 3), int)), lengths
 
 
-def _next_states(moves: Any, chosen: Int[np.ndarray, " n"], rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+def next_states(moves: Any, chosen: Int[np.ndarray, " n"], rng: np.random.Generator) -> Int[np.ndarray, " n"]:
     """A next state of each chosen option, at random by its probabilities."""
     picked = moves[chosen]
     if picked.nnz == len(chosen):

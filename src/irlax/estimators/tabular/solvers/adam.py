@@ -1,6 +1,6 @@
 """Adam, for rewards that are networks."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -39,6 +39,7 @@ class Adam(AbstractSolver):
     learning_rate: float = 1e-2
     max_steps: int = 1000
     patience: int = 100
+    only_evaluates: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         checks.count("max_steps", self.max_steps, 0)

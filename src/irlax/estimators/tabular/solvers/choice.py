@@ -8,7 +8,7 @@ from irlax.estimators.tabular.problem import SMALL_PROBLEM
 from irlax.estimators.tabular.solvers.adam import Adam
 from irlax.estimators.tabular.solvers.dual_ascent import DualAscent
 from irlax.estimators.tabular.solvers.lbfgs import LBFGS
-from irlax.estimators.tabular.solvers.newton import Newton
+from irlax.estimators.tabular.solvers.newton import DENSE_HESSIAN, Newton
 from irlax.estimators.tabular.solvers.solver import AbstractSolver
 from irlax.mdp import MDP
 from irlax.rewards import AbstractReward
@@ -20,6 +20,9 @@ SOLVERS: dict[str, type[Newton | LBFGS | DualAscent | Adam]] = {
     "dual-ascent": DualAscent,
     "adam": Adam,
 }
+
+#: A Hessian of at most so many products, computed on the host, takes less time than L-BFGS needs to be compiled.
+FAST_HESSIAN = 10_000_000
 
 
 def check_solver(solver: SolverName | AbstractSolver) -> None:
@@ -40,5 +43,6 @@ def choose_solver(
         return Adam()
     # A Newton step costs about three gradients for each parameter, and about ten steps are needed; L-BFGS needs sixty
     # to six hundred gradients. On small problems the gradients of a Newton step are computed in one batch.
-    small = max(mdp.num_states * (mdp.horizon or 1) for mdp in mdps) <= SMALL_PROBLEM
-    return Newton() if rewards[0].num_parameters <= (30 if small else 2) else LBFGS()
+    num, states = rewards[0].num_parameters, max(mdp.num_states * (mdp.horizon or 1) for mdp in mdps)
+    on_host = num <= DENSE_HESSIAN and states * max(mdp.num_actions for mdp in mdps) * num**2 <= FAST_HESSIAN
+    return Newton() if on_host or num <= (30 if states <= SMALL_PROBLEM else 2) else LBFGS()

@@ -1,5 +1,7 @@
 """Dual ascent: the Primer's Algorithm 1."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from irlax import checks
@@ -25,6 +27,7 @@ class DualAscent(AbstractSolver):
     step_size: float | None = None
     decay: float = 0.0
     max_steps: int = 10_000
+    only_evaluates: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         checks.count("max_steps", self.max_steps, 0)

@@ -1,7 +1,7 @@
 """Limited-memory BFGS, in compiled chunks of iterations."""
 
 import time
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -39,6 +39,7 @@ class LBFGS(AbstractSolver):
     max_steps: int = 2000
     memory: int = 80
     report_every: float = 0.2
+    only_evaluates: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
         checks.count("max_steps", self.max_steps, 0)

@@ -1,6 +1,6 @@
 """Newton's method within a trust region."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Newton(AbstractSolver):
     """
 
     max_steps: int = 200
+    only_evaluates: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         checks.count("max_steps", self.max_steps, 0)

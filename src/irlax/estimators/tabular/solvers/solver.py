@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -37,6 +37,8 @@ class AbstractSolver(eqx.Module):
     """A method to minimise a problem."""
 
     max_steps: eqx.AbstractVar[int]
+    #: Whether its steps only evaluate the problem, so that a small one need not be compiled.
+    only_evaluates: ClassVar[bool]
 
     @abc.abstractmethod
     def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:

@@ -1,0 +1,156 @@
+"""MDPs whose transitions are built or loaded in parts, each on the process whose devices hold it: nobody holds all.
+
+A part is some consecutive states: their next states, probabilities, and shares of the start distribution. Values of all
+states are the only thing that processes exchange. Lists of predecessors, which would need the links of all states, are
+not made: mass is pushed forward by scattered additions.
+"""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from irlax import checks, storage
+from irlax.mdp.links import Links
+from irlax.mdp.sparse import Successors
+from irlax.precision import scope, to_device
+from irlax.typing import Array, Float, Int
+
+#: How many numbers of the transitions are loaded at once.
+AT_ONCE = 2**19
+#: How far sums of probabilities may be from 1.
+TOLERANCE = 1e-6
+
+
+class Part(NamedTuple):
+    """Consecutive states: `successors` and `probs` as in `MDP.from_successors`, [n, A, B], and their `initial` mass."""
+
+    successors: Int[Array, "n A B"]
+    probs: Float[Array, "n A B"]
+    initial: Float[Array, " n"]
+
+
+#: (first, last) ↦ the states first, …, last − 1.
+Source = Callable[[int, int], Part | tuple[Any, Any, Any]]
+
+
+def sharded_dynamics(source: Source, num_states: int, mesh: Mesh) -> tuple[Successors, Float[Array, " S"]]:
+    """The dynamics and the start distribution, each device's states loaded by its own process, a few at a time."""
+    if len(mesh.axis_names) != 1:
+        raise ValueError(f"`mesh` must have one axis, but has {mesh.axis_names}.")
+    if num_states % mesh.size:
+        raise ValueError(
+            f"{num_states} states do not divide evenly over {mesh.size} devices. Add states that nothing leads to."
+        )
+    axis = mesh.axis_names[0]
+    mesh = Mesh(mesh.devices, mesh.axis_names)
+    _, num_actions, width = np.shape(Part(*source(0, 1)).probs)
+    share = num_states // mesh.size
+    loading = Loading(source, num_states, share, num_actions, width)
+    loaded = [
+        loading.on(device, place * share)
+        for place, device in enumerate(mesh.devices.flat)
+        if device.process_index == jax.process_index()
+    ]
+    by_state = NamedSharding(mesh, PartitionSpec(axis))
+    by_link = NamedSharding(mesh, PartitionSpec(None, None, axis))
+    successors, probs, initial = zip(*loaded, strict=True)
+    links = jax.make_array_from_single_device_arrays((width, num_actions, num_states), by_link, list(successors))
+    weights = jax.make_array_from_single_device_arrays((width, num_actions, num_states), by_link, list(probs))
+    start = jax.make_array_from_single_device_arrays((num_states,), by_state, list(initial))
+    total = float(jax.jit(jnp.sum, out_shardings=NamedSharding(mesh, PartitionSpec()))(start))
+    if abs(total - 1) > TOLERANCE:
+        raise ValueError(f"`initial` must sum to 1 over all parts, but sums to {total:.6g}.")
+    return Successors(Links(links), weights), start
+
+
+class Loading(NamedTuple):
+    """How the states of one device are loaded: all devices have equally many."""
+
+    source: Source
+    num_states: int
+    share: int
+    num_actions: int
+    width: int
+
+    def on(self, device: Any, first: int) -> tuple[Array, Array, Array]:
+        """The arrays of a device, [B, A, n] and [n]: filled there, so that the host holds a few states at a time."""
+        with jax.default_device(device), scope():
+            successors = jnp.zeros((self.width, self.num_actions, self.share), jnp.int32)
+            probs, initial = jnp.zeros(successors.shape), jnp.zeros(self.share)
+            step = max(1, min(self.share, AT_ONCE // (self.num_actions * self.width)))
+            for start in range(0, self.share, step):
+                # The last piece begins earlier rather than being shorter, so that one program serves for all.
+                at = min(start, self.share - step)
+                part = self.checked(first + at, first + at + step)
+                successors = _filled(successors, to_device(part.successors.T, np.int32), at)
+                probs, initial = _filled(probs, to_device(part.probs.T), at), _filled(initial, part.initial, at)
+        return successors, probs, initial
+
+    def checked(self, first: int, last: int) -> Part:
+        """Some states, validated; what was made on a device is reduced to a few numbers there."""
+        part = Part(*self.source(first, last))
+        states, shape = f"of the states {first} to {last - 1}", (last - first, self.num_actions, self.width)
+        checks.has_shape(f"probs {states}", part.probs, shape, "(n, A, B)")
+        checks.has_shape(f"successors {states}", part.successors, shape, "(n, A, B)")
+        checks.has_shape(f"initial {states}", part.initial, shape[:1], "(n,)")
+        low, high = int(part.successors.min()), int(part.successors.max())
+        if low < 0 or high >= self.num_states:
+            raise ValueError(
+                f"`successors` {states} must lie in 0..{self.num_states - 1}, but reach from {low} to {high}."
+            )
+        worst = float(abs(part.probs.sum(axis=-1) - 1).max())
+        if not (float(part.probs.min()) >= 0 and worst <= TOLERANCE and float(part.initial.min()) >= 0):
+            raise ValueError(f"`probs` {states} must be at least 0 and sum to 1, but are off by {worst:.3g}.")
+        return part
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _filled(whole: Array, part: Array, at: Int[Array, ""] | int) -> Array:
+    """`whole` with a part of its last axis replaced, in its own memory."""
+    return jax.lax.dynamic_update_slice_in_dim(whole, jnp.asarray(part, whole.dtype), at, axis=whole.ndim - 1)
+
+
+def save_part(folder: str | os.PathLike[str], first: int, successors: Any, probs: Any, initial: Any) -> Path:
+    """Write the states from `first` on as a part of an MDP; processes may write the parts of a folder together."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    path = Path(folder) / f"part-{first:012d}.npz"
+    arrays = {"successors": successors, "probs": probs, "initial": initial}
+    storage.save_arrays(path, arrays, compressed=False)
+    return path
+
+
+def folder_source(folder: str | os.PathLike[str]) -> tuple[Source, int]:
+    """The states in a folder of parts, and how many there are."""
+    parts = sorted(Path(folder).glob("part-*.npz"))
+    if not parts:
+        raise FileNotFoundError(f"There are no parts (part-*.npz) in {folder}. Write them with `save_part`.")
+    firsts = [int(path.stem.removeprefix("part-")) for path in parts]
+    num_states = firsts[-1] + len(_read(parts[-1]).initial)
+
+    def source(first: int, last: int) -> Part:
+        found = []
+        for path, start, end in zip(parts, firsts, [*firsts[1:], num_states], strict=True):
+            if start < last and first < end:
+                part = _read(path)
+                if len(part.initial) != end - start:
+                    raise ValueError(f"{path} must hold {end - start} states, but holds {len(part.initial)}.")
+                found.append(Part(*(array[max(first - start, 0) : last - start] for array in part)))
+        return found[0] if len(found) == 1 else Part(*map(np.concatenate, zip(*found, strict=True)))
+
+    return source, num_states
+
+
+@functools.lru_cache(maxsize=1)
+def _read(path: Path) -> Part:
+    arrays = storage.load_arrays(path, Part._fields, "a part of an MDP (.npz)")
+    missing = [name for name in Part._fields if name not in arrays]
+    if missing:
+        raise ValueError(f"{path} must hold {', '.join(Part._fields)}, but lacks {missing[0]}.")
+    return Part(**arrays)

@@ -1,0 +1,1 @@
+"""The studio: a local page to draw demonstrations in, and to see the reward that is inferred from them."""

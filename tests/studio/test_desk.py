@@ -1,0 +1,277 @@
+"""The messages of the studio in one process: what is answered, and whether the numbers are those of the library."""
+
+import io
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import irlax as ix
+from irlax.studio import desk as desk_module
+from irlax.studio.code import python_code, save_fit
+from irlax.studio.desk import HANDLERS, Desk
+from irlax.studio.grid import grid_of
+from irlax.studio.scene import FORMAT, REWARDS, Scene, Truth, parse
+from irlax.studio.storing import Folder
+
+BOARD = ("...#", "S.#.", "....", "#..G")
+WALKS = (
+    ((1, 0), (2, 0), (2, 1), (2, 2), (2, 3), (3, 3)),
+    ((0, 1), (1, 1), (2, 1), (2, 2), (3, 2), (3, 3)),
+    ((0, 2), (0, 1), (0, 0), (1, 0), (2, 0)),
+)
+SCENE = Scene(BOARD, WALKS, slip=0.1, discount=0.8, l2=0.05, truth=Truth(0.0, 3.0, -3.0))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return Folder(tmp_path_factory.mktemp("studio"))
+
+
+def ask(desk, number, kind, **fields):
+    """An answer, as it comes out of JSON."""
+    return json.loads(json.dumps(desk.answer(number, kind, fields), allow_nan=False))
+
+
+def with_(scene, **fields):
+    return parse(json.loads(json.dumps({**scene.record(), **fields}))).record()
+
+
+@pytest.fixture(scope="module")
+def fitted(folder):
+    desk = Desk(folder)
+    return desk, ask(desk, 1, "fit", scene=SCENE.record())
+
+
+def test_a_scene_comes_back_from_its_record():
+    assert parse(json.loads(json.dumps(SCENE.record()))) == SCENE
+
+
+@pytest.mark.parametrize("change", [{}, {"slip": 0.0}, {"ends": False}, {"board": [*BOARD[:3], "#X.G"]}])
+def test_the_mdp_with_states_for_walls_moves_as_gridworld_does(change):
+    scene = parse(with_(SCENE, demonstrations=[], **change))
+    grid, env = grid_of(scene), scene.gridworld
+    ours, theirs = grid.mdp.dynamics.to_dense(), env.mdp.dynamics.to_dense()
+    exists = env.mdp.available
+    kept = np.ix_(grid.free, np.ones(4, bool), grid.free)
+    assert np.array_equal(grid.mdp.available[grid.free], exists)
+    np.testing.assert_allclose(ours[kept][exists], theirs[exists], atol=1e-15)
+    np.testing.assert_allclose(np.asarray(grid.mdp.initial)[grid.free], env.mdp.initial)
+
+
+def test_the_page_shows_what_the_copied_python_computes(fitted):
+    """The code runs in an MDP without states for walls, and from the start."""
+    _, answer = fitted
+    names, printed = {}, io.StringIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names["print"] = lambda *shown: print(*shown, file=printed)
+        exec(compile(python_code(SCENE), "copied", "exec"), names)
+    env, fit = names["env"], names["fit"]
+    shown = np.array(answer["reward"], float)
+    np.testing.assert_allclose(shown, env.to_board(fit.reward.parameters), atol=1e-4)
+    assert answer["log_likelihood"] == pytest.approx(fit.log_likelihood, abs=1e-4)
+    np.testing.assert_allclose(
+        np.array(answer["model"], float), env.to_board(ix.visits(fit.mdp, fit.plan).sum(axis=1)), atol=1e-4
+    )
+    assert "log likelihood" in printed.getvalue()
+
+
+def test_an_unidentified_direction_leaves_the_policy_as_it_is(fitted):
+    desk, answer = fitted
+    doubt = ask(desk, 2, "doubt", of=1, cell=None)
+    assert doubt["kinds"] == ["constant"] and doubt["null_dim"] == 1
+    for size in (-5.0, 0.5, 7.0):
+        moved = ask(desk, 3, "move", of=1, cell=None, sizes={"null0": size})
+        change = np.array(moved["reward"], float) - np.array(answer["reward"], float)
+        assert np.nanmax(np.abs(change)) == pytest.approx(abs(size))
+        np.testing.assert_allclose(np.array(moved["policy"], float), np.array(answer["policy"], float), atol=1e-8)
+        assert moved["policy_change"] <= 1e-8
+        assert moved["log_likelihood"] == pytest.approx(answer["log_likelihood"], abs=1e-7)
+
+
+def test_the_likelihood_falls_along_the_least_certain_direction(fitted):
+    desk, answer = fitted
+    curve = np.array(ask(desk, 4, "doubt", of=1, cell=None)["curve"])
+    middle = len(curve) // 2
+    assert curve[middle].tolist() == [0.0, pytest.approx(answer["log_likelihood"])]
+    assert curve[0, 1] < curve[middle, 1] - 0.3 and curve[-1, 1] < curve[middle, 1] - 0.3
+    moved = ask(desk, 5, "move", of=1, cell=None, sizes={"least": float(curve[3, 0])})
+    assert moved["log_likelihood"] == pytest.approx(curve[3, 1])
+
+
+def test_potentials_of_a_cell_are_hidden_where_the_reward_is_of_moves(folder):
+    desk = Desk(folder)
+    answer = ask(desk, 1, "fit", scene=with_(SCENE, reward="moves", ends=False))
+    doubt = ask(desk, 2, "doubt", of=1, cell=[2, 1])
+    assert doubt["kind"] == "doubt", doubt
+    assert doubt["null_dim"] > 6 and "constant" in doubt["kinds"]
+    moved = ask(desk, 3, "move", of=1, cell=[2, 1], sizes={"potential": 3.0})
+    np.testing.assert_allclose(np.array(moved["policy"], float), np.array(answer["policy"], float), atol=1e-8)
+    assert np.nanmax(np.abs(np.array(moved["reward"], float) - np.array(answer["reward"], float))) == pytest.approx(3)
+
+
+def test_standard_errors_of_marks_are_those_of_the_library(folder, tmp_path):
+    scene = parse(with_(SCENE, reward="marks", board=["..X#", *BOARD[1:]], ends=False))
+    desk = Desk(folder)
+    answer = ask(desk, 1, "fit", scene=scene.record())
+    doubt = ask(desk, 2, "doubt", of=1)
+    fit = ix.load(save_fit(scene, tmp_path / "run"))
+    assert list(answer["parameters"].values()) == pytest.approx(fit.reward.weights.tolist(), abs=1e-4)
+    assert doubt["error_list"] == pytest.approx(fit.standard_errors("hessian").tolist(), rel=1e-3)
+
+
+def test_on_a_changed_grid_the_true_reward_does_what_gridworld_says(fitted):
+    desk, _ = fitted
+    changed = parse(with_(SCENE, board=[*BOARD[:2], ".#..", BOARD[3]], demonstrations=[], slip=0.3))
+    answer = ask(desk, 6, "what-if", of=1, scene=changed.record())
+    env = changed.gridworld
+    plan = ix.soft_plan(env.mdp, env.reward)
+    expected = env.to_board(ix.visits(env.mdp, plan).sum(axis=1))
+    np.testing.assert_allclose(np.array(answer["truth"]["model"], float), expected, atol=1e-8)
+    assert answer["returns"]["truth"] == pytest.approx(float(ix.expected_return(env.mdp, plan, env.reward)))
+    assert answer["learned"]["reward"][2][1] is None
+
+
+def test_both_models_agree_where_moves_are_certain(folder):
+    scene = with_(SCENE, slip=0.0, objective="feature-matching", demonstrations=SCENE.record()["demonstrations"][:2])
+    answer = ask(Desk(folder), 1, "models", scene=scene)
+    np.testing.assert_allclose(
+        np.array(answer["causal"]["reward"], float), np.array(answer["path"]["reward"], float), atol=1e-3
+    )
+
+
+def test_the_path_model_of_risky_path_takes_the_risk_above_log_2(folder):
+    answer = ask(Desk(folder), 1, "risky", discount=0.9, hazard=-100, safe=0, risky=0)
+    curve = answer["curve"]
+    above = np.array(curve["discounts"]) > np.log(2)
+    assert np.array_equal(np.array(curve["path"]) > 0.5, above)
+    assert max(curve["causal"]) < 0.1 and answer["learned"] is None
+
+
+def test_what_is_saved_is_read_by_the_library_and_the_page(folder, capsys):
+    desk = Desk(folder)
+    saved = ask(desk, 1, "save", scene=SCENE.record(), name="mine", what="fit")
+    scene = ask(desk, 2, "save", scene=SCENE.record(), name="mine", what="scene")
+    found = ask(desk, 3, "files")
+    assert found["runs"] == ["mine"] and found["scenes"] == ["mine.scene.json"]
+    assert "mine/mdp.npz" in found["mdps"] and "mine/demos.npz" in found["tables"]
+    assert parse(ask(desk, 4, "load", file=scene["written"])["scene"]) == SCENE
+    opened = ask(desk, 5, "open", run=saved["written"])
+    assert opened["converged"] and opened["maps"][0]["board"] == list(BOARD)
+    fit = ix.load(folder.root / "mine")
+    np.testing.assert_allclose(
+        np.array(opened["maps"][0]["reward"], float), SCENE.gridworld.to_board(fit.reward.parameters)
+    )
+    refitted = ask(
+        desk, 6, "table", table="mine/demos.npz", mdp="mine/mdp.npz", reward="s", objective="likelihood", l2=0.05
+    )
+    assert refitted["converged"]
+    np.testing.assert_allclose(
+        np.array(refitted["maps"][0]["reward"], float), np.array(opened["maps"][0]["reward"], float), atol=1e-3
+    )
+
+
+def test_a_live_run_is_followed_line_by_line(folder):
+    desk, path = Desk(folder), folder.root / "live"
+    path.mkdir()
+    (path / "log.jsonl").write_text('{"step": 0, "loss": 2.5}\n{"step": 1, "lo')
+    answer = ask(desk, 1, "watch", run="live", offset=0)
+    assert answer["lines"] == [{"step": 0, "loss": 2.5}] and not answer["finished"]
+    with (path / "log.jsonl").open("a") as file:
+        file.write('ss": 2.25}\n')
+    assert ask(desk, 2, "watch", run="live", offset=answer["offset"])["lines"] == [{"step": 1, "loss": 2.25}]
+    assert "live" in ask(desk, 3, "files")["live"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("load", {"file": "../outside.scene.json"}),
+        ("load", {"file": "/etc/passwd"}),
+        ("load", {"file": "link.scene.json"}),
+        ("open", {"run": ".."}),
+        ("open", {"run": "a\0b"}),
+        ("watch", {"run": "../live", "offset": 0}),
+        ("table", {"table": "/etc/passwd", "mdp": "../x.npz", "reward": "s", "objective": "likelihood", "l2": 0}),
+        ("save", {"scene": SCENE.record(), "name": "../evil", "what": "scene"}),
+        ("save", {"scene": SCENE.record(), "name": ".hidden", "what": "fit"}),
+        ("save", {"scene": SCENE.record(), "name": "a/b", "what": "fit"}),
+        ("save", {"scene": SCENE.record(), "name": "other", "what": "fit"}),
+    ],
+)
+def test_nothing_outside_the_folder_is_read_or_written(kind, fields, tmp_path):
+    inside = tmp_path / "inside"
+    (inside / "other").mkdir(parents=True)
+    (inside / "other" / "thesis.txt").write_text("years of work")
+    (tmp_path / "outside.scene.json").write_text(json.dumps(SCENE.record()))
+    (inside / "link.scene.json").symlink_to(tmp_path / "outside.scene.json")
+    before = sorted(tmp_path.rglob("*"))
+    assert ask(Desk(Folder(inside)), 1, kind, **fields)["kind"] == "error"
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (inside / "other" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "irlax-scene-9"}, "must have format 'irlax-scene-1'"),
+        ({"board": []}, "rows of equal length"),
+        ({"board": ["..", "..."]}, "rows of equal length"),
+        ({"board": ["." * 41]}, "from 1 to 40"),
+        ({"board": ["##"]}, "not a wall"),
+        ({"board": [".<"]}, "has '<'"),
+        ({"slip": 2}, "`slip` must be a number from 0 to 1"),
+        ({"discount": 1}, "Without a horizon"),
+        ({"horizon": True}, "`horizon` must be a whole number"),
+        ({"demonstrations": [[[0, 0], [2, 0]]]}, "no neighbour"),
+        ({"demonstrations": [[[0, 2], [0, 3]]]}, "passes the wall"),
+        ({"demonstrations": [[[0, 0]]]}, "at least two cells"),
+        ({"demonstrations": [[[3, 3], [3, 2]]]}, "where walks end"),
+        ({"demonstrations": [[[0, 0], [0, 1]]] * 201}, "at most 200"),
+        ({"reward": "<script>"}, "must be one of cells, moves, marks"),
+        ({"truth": {"step": 0}}, "step, goal and hazard"),
+        ({"more": 1}, "has a field 'more'"),
+    ],
+)
+def test_a_malformed_scene_gets_a_clear_message(change, message, folder):
+    answer = ask(Desk(folder), 7, "fit", scene={**SCENE.record(), **change})
+    assert answer["id"] == 7 and answer["kind"] == "error" and message in answer["message"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["scene", "of", "cell", "sizes", "run", "offset", "file", "name", "what", "table", "mdp"])
+HOSTILE = JSON | st.sampled_from(
+    ["../..", "/etc/passwd", "\0", "a" * 5000, "<img src=x onerror=alert(1)>", -1, 2**70, 1e308]
+)
+SCENES = st.dictionaries(st.sampled_from(Scene.FIELDS), HOSTILE, max_size=4).map(
+    lambda change: {**SCENE.record(), "reward": REWARDS[0], "format": FORMAT, **change}
+)
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(
+    kind=st.sampled_from([*HANDLERS, "constructor", ""]),
+    fields=st.dictionaries(NAMES | st.text(max_size=10), HOSTILE, max_size=4),
+    scene=st.none() | SCENES,
+)
+def test_a_thousand_hostile_messages_are_answered(kind, fields, scene, folder):
+    """Scenes that are valid after all are not fitted here: only what is read and refused is of interest."""
+
+    def not_fitted(*_, **__):
+        raise ValueError("valid")
+
+    fields = fields if scene is None else {**fields, "scene": scene}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("learn", "save_fit", "risky_path"):
+            patch.setattr(desk_module, name, not_fitted)
+        answer = ask(Desk(folder), 5, kind, **fields)
+    assert answer["id"] == 5 and answer["kind"] in (kind, "error", "stale")
+    assert answer["kind"] != "error" or (answer["message"] and len(answer["message"]) <= 2000)
