@@ -10,6 +10,7 @@ import time
 import warnings
 from pathlib import Path
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -136,6 +137,36 @@ def test_the_claim_of_a_dead_worker_is_taken_over_and_that_of_a_living_one_is_no
         os.utime(claim, (time.time() - age,) * 2)
         with folder.claimed(task) as mine:
             assert mine is expected
+
+
+def test_resamples_and_folds_are_the_same_on_an_engine(tmp_path):
+    env = ix.envs.RandomMDP(4, 2, discount=0.9)
+    reward = ix.LinearReward(np.random.default_rng(2).normal(size=(4, 2, 1)), [1.0])
+    demos = ix.rollout(env.mdp, ix.soft_plan(env.mdp, reward), num=12, length=10, key=jax.random.key(0))
+    estimator = ix.MCEIRL(objective="likelihood", progress=False)
+    fit, key = estimator.fit(env.mdp, reward, demos), jax.random.key(1)
+    expected = fit.bootstrap(num=70, key=key)
+    with pytest.raises(RuntimeError, match="6 of 70 cases are left to other jobs"):
+        fit.bootstrap(num=70, key=key, engine=Shard(0, 2), out=tmp_path)
+    found = fit.bootstrap(num=70, key=key, engine=Shard(1, 2), out=tmp_path)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    # Another problem in the same folder is another sweep.
+    other = estimator.fit(env.mdp, reward, demos.select(range(6)))
+    assert not np.allclose(other.bootstrap(num=2, key=key, engine=Here(), out=tmp_path), found[:2])
+    scores = [ix.cross_validate(estimator, env.mdp, reward, demos, folds=3, engine=engine) for engine in (None, Here())]
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9)
+
+
+def test_a_penalty_is_chosen_on_an_engine_as_without(monkeypatch):
+    monkeypatch.setattr("irlax.estimators.tabular.cross_validation.CANDIDATES", (0.01, 1.0))
+    env = ix.envs.RandomMDP(4, 2, discount=0.9)
+    demos = ix.rollout(env.mdp, ix.soft_plan(env.mdp, env.reward), num=12, length=10, key=jax.random.key(0))
+    reward = ix.LinearReward(np.random.default_rng(2).normal(size=(4, 2, 1)))
+    estimator = ix.MCEIRL(objective="likelihood", l2="cv", progress=False)
+    one, other = (estimator.fit(env.mdp, reward, demos, engine=engine) for engine in (None, Here()))
+    assert one.cross_validation == other.cross_validation and one.l2 in (0.01, 1.0)
+    with pytest.raises(ValueError, match=r"`engine` computes the folds of l2='cv', but `l2` is 0\.1"):
+        ix.MCEIRL(l2=0.1).fit(env.mdp, reward, demos, engine=Here())
 
 
 def test_a_function_that_others_cannot_import_is_refused():

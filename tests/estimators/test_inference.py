@@ -9,8 +9,8 @@ from scipy.stats import chi2
 
 import irlax as ix
 from irlax.estimators.tabular import cross_validation
+from irlax.estimators.tabular.bootstrap import Likelihood, Refits
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.inference import Likelihood, Refits
 from irlax.estimators.tabular.problem import Flattening
 
 TRUTH = np.array([0.8, -0.6])

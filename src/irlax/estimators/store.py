@@ -40,7 +40,7 @@ from irlax.version import __version__
 
 #: Raised when a folder's layout changes; what a class keeps in its record may grow without that.
 FORMAT = "irlax-run-1"
-FIT, ARRAYS, REPORT = "fit.json", "arrays.npz", "report.html"
+FIT, PROBLEM, ARRAYS, REPORT = "fit.json", "problem.json", "arrays.npz", "report.html"
 #: Whatever else lies in a folder is not irlax's to remove.
 _OURS = re.compile(
     r"fit\.json|arrays\.npz|(mdp|demos|statistics)\d*\.npz|report\.html|checkpoint\.npz|log\.jsonl|events\..*"
@@ -58,12 +58,8 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> Path:
     """Write a fit as the folder `path`, whole or not at all; an older fit there is replaced, nothing else is."""
     target = check_target(path)
     parts = registry.to_parts(fit)
-    record = {"format": FORMAT, "versions": package_versions(), "fit": parts.record}
     with replacing_folder(target) as folder:
-        (folder / FIT).write_bytes(records.as_json(record))
-        storage.save_arrays(folder / ARRAYS, parts.arrays)
-        for name, thing in parts.files.items():
-            registry.file_format(thing).write(folder / name, thing)
+        _write(folder, FIT, parts)
         # The log of a run belongs to its fit; its checkpoint is of use as long as the fit is unfinished.
         kept = [LOG, "events.*", *([CHECKPOINT] if fit.status is Status.INTERRUPTED else [])]
         for old in (path for pattern in kept for path in target.glob(pattern)):
@@ -75,12 +71,28 @@ def load(path: str | os.PathLike[str]) -> Any:
     """Read a fit that `save` wrote. Nothing in the folder is ever run; a damaged one is a ValueError."""
     folder = _existing(path)
     try:
-        return _read(folder)
+        fit = _read(folder, FIT)
+        if not isinstance(fit, Fit):
+            raise TypeError(f"It holds a {type(fit).__name__}, not a fit.")
+        return fit
     except (TypeError, ValueError) as error:
         raise ValueError(str(storage.in_file(folder, error))) from None
     # A planner or a parser that fails in a way of its own (RecursionError, MemoryError, XlaRuntimeError, OSError).
     except Exception as error:
         raise ValueError(f"{folder} cannot be read as a fit: {error or type(error).__name__}.") from None
+
+
+def save_problem(problem: tuple[Any, ...], path: str | os.PathLike[str]) -> Path:
+    """Write what a fit is made from (estimators, rewards, MDPs, demonstrations), for other processes to read."""
+    parts = registry.to_parts(problem)
+    with replacing_folder(Path(path).resolve()) as folder:
+        _write(folder, PROBLEM, parts)
+    return Path(path)
+
+
+def load_problem(path: str | os.PathLike[str]) -> Any:
+    """Read what `save_problem` wrote."""
+    return _read(_existing(path), PROBLEM)
 
 
 def versions_of(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
@@ -146,6 +158,14 @@ def package_versions() -> dict[str, str]:
     return own | {package.__name__: package.__version__ for package in packages}
 
 
+def _write(folder: Path, name: str, parts: registry.Parts) -> None:
+    record = {"format": FORMAT, "versions": package_versions(), Path(name).stem: parts.record}
+    (folder / name).write_bytes(records.as_json(record))
+    storage.save_arrays(folder / ARRAYS, parts.arrays)
+    for file, thing in parts.files.items():
+        registry.file_format(thing).write(folder / file, thing)
+
+
 def _existing(path: str | os.PathLike[str]) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"`path` must be the name of a folder, but is a {type(path).__name__}.")
@@ -156,23 +176,20 @@ def _existing(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _read(folder: Path) -> Fit:
-    record = records.read_json(_present(folder, FIT))
+def _read(folder: Path, name: str) -> Any:
+    record = records.read_json(_present(folder, name))
     stated = records.field(record, "format", str)
     if stated != FORMAT:
         raise ValueError(
             f"Its format is {stated!r:.60}, but {FORMAT!r} is read here: another version of irlax wrote it."
         )
-    inside = records.field(record, "fit", dict)
+    inside = records.field(record, Path(name).stem, dict if name == FIT else list)
     _import_kinds(inside)
     arrays = storage.load_arrays(_present(folder, ARRAYS), registry.array_names(inside), "the arrays of a fit (.npz)")
-    fit = registry.from_parts(inside, arrays, lambda name, form: _read_file(folder, name, form))
-    if not isinstance(fit, Fit):
-        raise TypeError(f"It holds a {type(fit).__name__}, not a fit.")
-    return fit
+    return registry.from_parts(inside, arrays, lambda file, form: _read_file(folder, file, form))
 
 
-def _import_kinds(record: dict[str, Any]) -> None:
+def _import_kinds(record: Any) -> None:
     """Import the classes that a record names: a program that only reads a fit has not imported its estimator."""
     for room in _ROOMS:
         if not registry.knows_all(record):

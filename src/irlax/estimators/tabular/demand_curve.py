@@ -14,8 +14,9 @@ from scipy.special import expit, logit, ndtri
 from irlax import checks
 from irlax.analysis.identifiability import direction_text
 from irlax.analysis.standard_errors import Kind, null_directions
+from irlax.estimators.tabular.bootstrap import refit_resamples
 from irlax.estimators.tabular.counterfactual import action_index, parameter_index, refuse_unless_soft
-from irlax.estimators.tabular.inference import Information, refit_resamples
+from irlax.estimators.tabular.inference import Information
 from irlax.estimators.tabular.linear_tests import linear_form
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP

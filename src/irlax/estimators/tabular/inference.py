@@ -5,37 +5,32 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
 from irlax import checks
 from irlax.analysis.standard_errors import (
     Kind,
     covariance,
-    hidden,
     identified_covariance,
     identified_part_errors,
     inverse_where_identified,
     likelihood_ratio_test,
     rank,
-    seen_basis,
     summed_by,
     without_rounding,
 )
 from irlax.demos import Demonstrations
-from irlax.estimators.tabular.aggregated import refuse_statistics
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.fit_by_minimising import make_problem
 from irlax.estimators.tabular.objectives import Likelihood
 from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.problem import Flattening
 from irlax.estimators.tabular.small_problem import SmallObjective, SmallProblem
-from irlax.precision import StaysOnDevice, scope
+from irlax.precision import scope
 from irlax.rewards.reward import flat
 from irlax.status import Status
 from irlax.tables import Table
-from irlax.typing import Array, Float, Int, PRNGKeyArray
+from irlax.typing import Array, Float, Int
 
 if TYPE_CHECKING:
     from irlax.estimators.tabular.tabular_fit import TabularFit
@@ -43,11 +38,6 @@ if TYPE_CHECKING:
 Cluster = Literal["episode"] | np.ndarray | None
 #: Whether the weights of episodes are frequencies, or inverse sampling probabilities.
 Weights = Literal["frequency", "sampling"]
-#: Newton steps of one bootstrap refit, which starts at the estimate and converges quadratically.
-BOOTSTRAP_STEPS = 15
-#: A refit has converged if its last Newton step is shorter than this, in standard errors; towards an optimum at
-#: infinity all steps have a length of about one.
-CONVERGED_STEP = 1e-4
 
 
 def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, " K"]:
@@ -230,79 +220,6 @@ def _scores(likelihood: Likelihood, flattening: Flattening, theta: Float[np.ndar
 @eqx.filter_jit
 def _slopes(likelihood: Likelihood, flattening: Flattening, theta: Float[Array, " K"]) -> Float[Array, "T M K"]:
     return jax.jacfwd(lambda theta: likelihood.log_policy(flattening.unflatten(theta))[0])(theta)
-
-
-def bootstrap(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
-    """Estimates from `num` resamples of the episodes, all refitted at once by Newton's method.
-
-    A resample has as many episodes as were observed, drawn with probabilities proportional to their weights. A resample
-    without a finite estimate is a row of NaN; a parameter that is not identified is a column of NaN.
-    """
-    draws = refit_resamples(fit, num=num, key=key)
-    draws[:, hidden(fit.information.hessian)] = np.nan
-    return draws
-
-
-def refit_resamples(fit: "TabularFit", *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
-    """As `bootstrap`, but along directions that are not identified the estimates stay at those of the fit."""
-    refuse_unless_likelihood(fit)
-    checks.count("num", num)
-    if len(fit.experts) > 1:
-        raise ValueError("The bootstrap is for fits to one MDP.")
-    reward, expert, information = fit.reward, next(iter(fit.experts)), fit.information
-    refuse_statistics(expert.statistics, "The bootstrap")
-    demos = expert.demos
-    assert demos is not None
-    with scope():
-        likelihood = ObservedLikelihood.of(expert, reward)
-        assert likelihood.places is not None
-        share = (_resample_counts(demos.weights, num, key) / demos.weights.sum())[:, demos.episode]
-        share = share if demos.row_weights is None else share * demos.row_weights
-        grids = jnp.zeros((num, *likelihood.shape)).at[:, *likelihood.places].add(jnp.asarray(share))
-        # Without a penalty the likelihood is constant along unidentified directions, so these are left out.
-        basis = seen_basis(information.hessian) if information.penalty == 0 else np.eye(len(information.hessian))
-        start = jnp.asarray(flat(reward.parameters))
-        flattening = Flattening.of(reward.parameters)
-        refits = Refits(likelihood.objective, flattening, start, jnp.asarray(basis), jnp.asarray(fit.l2))
-        return np.array(_refit_all(refits, grids))
-
-
-def _resample_counts(weights: Float[np.ndarray, " N"], num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num N"]:
-    """How often each episode is in each resample, scaled so that a resample has the total weight of the data."""
-    total = weights.sum()
-    rng, size = np.random.default_rng(np.asarray(jr.key_data(key))), max(1, round(total))
-    return rng.multinomial(size, weights / total, num) * (total / size)
-
-
-class Refits(StaysOnDevice):
-    """Weights of choices ↦ the maximum of their likelihood, by Newton's method from the estimate."""
-
-    likelihood: Likelihood
-    flattening: Flattening
-    start: Float[Array, " K"]
-    #: The directions in which the likelihood is maximised.
-    basis: Float[Array, "K r"]
-    penalty: Float[Array, ""]
-
-    def __call__(self, grid: Float[Array, "T M"]) -> Float[Array, " K"]:
-        def loss(z):
-            theta = self.start + self.basis @ z
-            log_policy, _ = self.likelihood.log_policy(self.flattening.unflatten(theta))
-            return -(grid * log_policy).sum() + 0.5 * self.penalty * (theta @ theta)
-
-        def step(z, _):
-            newton_step = jnp.linalg.solve(jax.hessian(loss)(z), jax.grad(loss)(z))
-            return z - newton_step, jnp.abs(newton_step).max()
-
-        z, lengths = jax.lax.scan(step, jnp.zeros(self.basis.shape[1]), length=BOOTSTRAP_STEPS)
-        curvature = jnp.linalg.eigvalsh(jax.hessian(loss)(z))
-        exists = (lengths[-1] <= CONVERGED_STEP) & (curvature[0] > 1e-9 * curvature[-1])
-        return jnp.where(exists, self.start + self.basis @ z, jnp.nan)
-
-
-@eqx.filter_jit
-def _refit_all(refits: Refits, grids: Float[Array, "num T M"]) -> Float[Array, "num K"]:
-    return jax.lax.map(refits, grids, batch_size=64)
 
 
 def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:

@@ -33,6 +33,7 @@ from irlax.run_folder import RunLike, as_run_folder
 from irlax.typing import Array, Float
 
 if TYPE_CHECKING:
+    from irlax.engine import AbstractEngine
     from irlax.estimators.goals.goal_fit import GoalFit
 
 ObjectiveName = Literal["feature-matching", "discounted-likelihood", "likelihood"]
@@ -97,6 +98,7 @@ class MCEIRL(AbstractTabularIRL):
         held_out: Demonstrations | None = None,
         callback: Callback | None = None,
         run: RunLike = None,
+        engine: "AbstractEngine | None" = None,
     ) -> "TabularFit | GoalFit":
         """Learn `reward`, starting from its current parameters.
 
@@ -104,11 +106,14 @@ class MCEIRL(AbstractTabularIRL):
         occupancy (`occupancy=`; for feature matching its sum over time will do). With lists of MDPs and demonstrators
         one reward is learned from all of them, each in proportion to its episodes. `held_out` demonstrations are
         scored, never learned from. `callback` receives every iterate, and may return True to stop. `run` is a folder
-        (`RunFolder`) in which every iterate is recorded, and from which a killed fit can be resumed.
+        (`RunFolder`) in which every iterate is recorded, and from which a killed fit can be resumed. `engine` (of
+        `irlax.engine`) computes the folds of `l2="cv"`.
 
         If the demonstrations have goals, each episode ends at its own, and the result is a `GoalFit`.
         """
         started = time.perf_counter()
+        if engine is not None:
+            self._refuse_engine(demos)
         if isinstance(demos, Demonstrations) and demos.goals is not None:
             from irlax.estimators.goals.estimate import fit_goals
 
@@ -120,7 +125,7 @@ class MCEIRL(AbstractTabularIRL):
         if self.l2 == "cv":
             from irlax.estimators.tabular.cross_validation import choose_l2
 
-            cross_validation = choose_l2(self, rewards, experts)
+            cross_validation = choose_l2(self, rewards, experts, engine)
         with scope():
             solver = choose_solver(self.solver, rewards, [expert.mdp for expert in experts])
             return fit_by_minimising(
@@ -132,6 +137,12 @@ class MCEIRL(AbstractTabularIRL):
                 started=started,
                 cross_validation=cross_validation,
             )
+
+    def _refuse_engine(self, demos: Any) -> None:
+        if self.l2 != "cv":
+            raise ValueError(f"`engine` computes the folds of l2='cv', but `l2` is {self.l2}. Leave it out.")
+        if isinstance(demos, Demonstrations) and demos.goals is not None:
+            raise ValueError("With goals the folds of l2='cv' are fitted in this process. Leave `engine` out.")
 
     def fit_many(
         self,

@@ -1,5 +1,6 @@
 """The result of the tabular estimators: a reward that was learned where the dynamics are known."""
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +32,7 @@ from irlax.tables import Summary, Table
 from irlax.typing import Array, Float, PRNGKeyArray
 
 if TYPE_CHECKING:
+    from irlax.engine import AbstractEngine
     from irlax.estimators.tabular.choice_shares import ChoiceShares
     from irlax.estimators.tabular.counterfactual import Counterfactual
     from irlax.estimators.tabular.demand_curve import DemandCurve
@@ -306,14 +308,23 @@ class TabularFit(RewardFit):
 
         return discount_profile(self, discounts, level)
 
-    def bootstrap(self, *, num: int, key: PRNGKeyArray) -> Float[np.ndarray, "num K"]:
+    def bootstrap(
+        self,
+        *,
+        num: int,
+        key: PRNGKeyArray,
+        engine: "AbstractEngine | None" = None,
+        out: str | os.PathLike[str] | None = None,
+    ) -> Float[np.ndarray, "num K"]:
         """Estimates from `num` resamples of the episodes, refitted in one batch.
 
-        A resample without a finite estimate is a row of NaN, a parameter that is not identified a column of them.
+        A resample without a finite estimate is a row of NaN, a parameter that is not identified a column of them. With
+        an `engine` (of `irlax.engine`) batches of 64 resamples are the tasks of a sweep, whose folder is `out`: in
+        worker processes, on Ray or as a job array.
         """
-        from irlax.estimators.tabular.inference import bootstrap
+        from irlax.estimators.tabular.bootstrap import bootstrap
 
-        return bootstrap(self, num=num, key=key)
+        return bootstrap(self, num=num, key=key, engine=engine, out=out)
 
     def counterfactual(
         self,
