@@ -2,8 +2,8 @@
 
 jaxtyping's import hook decorates each function and class. Its own decorator binds every call's arguments in Python and
 has them checked twice, for the wording of its messages, and it compiles two checks whenever an inner function is
-defined, annotated or not. The one below has arguments and result checked once, and leaves alone what has no annotation:
-it takes half the time (on three files with 25 s of their own, 3.5 s instead of 7).
+defined, annotated or not. The one below leaves alone what has no annotation, binds axes only where some are named, and
+checks arguments and results of the same types and shapes once.
 """
 
 import dataclasses
@@ -12,7 +12,11 @@ import inspect
 import types
 import typing
 
+import beartype
+import beartype.door
+import jax
 import jaxtyping
+import numpy as np
 
 #: Under this name `irlax.user_warnings` looks past the calls below, as past those of jaxtyping.
 __name__ = "jaxtyping.once"
@@ -32,16 +36,71 @@ def jaxtyped(target=None, *, typechecker=None):
         return target
     if not target.__annotations__:
         return target
-    checked = typechecker(with_known_names(target))
+    named = with_known_names(target)
+    checked = typechecker(named)
 
-    @functools.wraps(target)
-    def call(*args, **kwargs):
+    # What was right once is right for all arguments and results of the same types and shapes.
+    right = set()
+
+    def call_with_axes(*args, **kwargs):
         if jaxtyping.config.jaxtyping_disable:
             return target(*args, **kwargs)
-        with original("context"):
-            return checked(*args, **kwargs)
+        given = kinds_of((args, tuple(kwargs.items())))
+        if given not in right:
+            with original("context"):
+                result = checked(*args, **kwargs)
+            found = kinds_of(result)
+            if given is not None and found is not None:
+                right.update((given, (given, found)))
+            return result
+        result = target(*args, **kwargs)
+        found = kinds_of(result)
+        if found is None or (given, found) not in right:
+            with original("context"):
+                check_result(result, args, kwargs)
+            right.add((given, found))
+        return result
 
-    return call
+    def check_result(result, args, kwargs):
+        for name, value in inspect.signature(target).bind(*args, **kwargs).arguments.items():
+            # Binds the axes that the result shares with the arguments.
+            beartype.door.is_bearable(value, named.__annotations__.get(name, typing.Any))
+        if not beartype.door.is_bearable(result, named.__annotations__.get("return", typing.Any)):
+            raise TypeError(
+                f"The result of {target.__qualname__} violates type hint {named.__annotations__['return']}."
+            )
+
+    def call(*args, **kwargs):
+        return target(*args, **kwargs) if jaxtyping.config.jaxtyping_disable else checked(*args, **kwargs)
+
+    has_axes = any(map(names_axes, named.__annotations__.values()))
+    return functools.wraps(target)(call_with_axes if has_axes else call)
+
+
+def kinds_of(value):
+    """Types, and shapes of arrays, on which alone it depends whether a value is as annotated; None if on more."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return kind, value.dtype, value.shape
+    if kind in (int, float, type(None)) or dataclasses.is_dataclass(kind):
+        return kind
+    if kind in (str, bool):
+        return kind, value
+    if isinstance(value, jax.Array):
+        return kind, value.dtype, value.shape
+    if kind in (tuple, list) and len(value) < 20:
+        inside = tuple(map(kinds_of, value))
+        return None if None in inside else (kind, inside)
+    return None
+
+
+#: The class of jaxtyping's annotations of arrays.
+ARRAY = type(jaxtyping.Float[np.ndarray, " n"])
+
+
+def names_axes(annotation):
+    """Whether an annotation names axes of arrays, which must have one length in all arguments of a call."""
+    return isinstance(annotation, ARRAY) or any(map(names_axes, typing.get_args(annotation)))
 
 
 def with_known_names(function):

@@ -35,6 +35,20 @@ def test_results_and_inner_functions_are_checked():
         longer(np.zeros(3))
 
 
+def test_what_was_right_before_does_not_make_another_result_right():
+    @annotations.jaxtyped(typechecker=beartype.beartype)
+    def of_length(values: Float[Array, " n"], length: int) -> Float[Array, " n"]:
+        return np.zeros(length)
+
+    for _ in range(2):
+        of_length(np.zeros(3), 3)
+    with pytest.raises(TypeError, match="violates type hint"):
+        of_length(np.zeros(3), 4)
+    of_length(np.zeros(4), 4)
+    with pytest.raises(beartype.roar.BeartypeCallHintParamViolation):
+        of_length(np.zeros(3, int), 3)
+
+
 def test_what_a_user_may_pass_is_not_refused_by_the_hook(as_a_user):
     assert ONE_ROW.num_rows("three") == "three"
 
