@@ -4,14 +4,20 @@ import base64
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from tests.browser import Tab, browser
+
+from irlax.studio.app import create_app
+from irlax.studio.storing import Folder
 
 #: Seconds in which the first page must be there: programs are compiled before it.
 FIRST = 300
@@ -34,6 +40,26 @@ def studio(path: Path) -> Iterator[str]:
             yield address
         finally:
             process.terminate()
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[uvicorn.Server, str]]:
+    """A server in this process with its address. It fits nothing, so that nothing is compiled."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
+        host = f"127.0.0.1:{bound.getsockname()[1]}"
+        ready = threading.Event()
+        app = create_app(Folder(folder), token="secret", hosts=(host,), ready=ready)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="websockets-sansio", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        try:
+            yield server, f"http://{host}/secret/"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30)
+            ready.set()
 
 
 class StudioPage:

@@ -17,7 +17,7 @@ kind         fields                                          answer
 ``open``     run                                             tables, curves and maps of a saved fit
 ``watch``    run, offset                                     the new lines of a run's log
 ``table``    table, mdp, reward, objective, l2, columns      a fit to demonstrations in a table
-``load``     file                                            a scene that was saved
+``load``     file, or scene                                  the scene that was saved, or that one with all its fields
 ``save``     scene, name, what: "scene" or "fit"             the name of what was written
 ``code``     scene                                           Python that makes the same fit
 ============ =============================================== ======================================================
@@ -187,8 +187,9 @@ class Desk:
         return runs.run_reply(fit)
 
     def load(self, number: int, fields: Fields, stop: Stop) -> dict[str, Any]:
-        """A scene that was saved."""
-        return {"scene": self._folder.read_scene(fields.get("file")).record()}
+        """A scene that was saved in the folder, or that a message holds, with all its fields."""
+        scene = parse(fields["scene"]) if "scene" in fields else self._folder.read_scene(fields.get("file"))
+        return {"scene": scene.record()}
 
     def save(self, number: int, fields: Fields, stop: Stop) -> dict[str, Any]:
         """Write a scene or its fit."""

@@ -72,10 +72,11 @@ def log_likelihood(grid: Grid, plan: Plan) -> float:
 
 
 def behaviour(grid: Grid, plan: Plan) -> dict[str, Any]:
-    """The policy at t = 0 and the discounted visits of a plan, as pictures."""
+    """The policy at t = 0, where walks go on, and the discounted visits of a plan, as pictures."""
     policy = np.asarray(plan.policy)
+    policy = policy if grid.mdp.horizon is None else policy[0]
     return {
-        "policy": picture(grid, policy if grid.mdp.horizon is None else policy[0]),
+        "policy": picture(grid, np.where(grid.ended[:, None], np.nan, policy)),
         "model": picture(grid, np.asarray(visits(grid.mdp, plan)).sum(axis=1)),
     }
 
