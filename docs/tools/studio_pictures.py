@@ -13,7 +13,7 @@ from irlax.studio.storing import Folder
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 DESKTOP, PHONE = 1280, 390
-_CELL = "document.querySelector('#doubt .choosing > svg')"
+_CELL = "document.querySelector('#doubt .choosing svg')"
 
 
 def draw(page: StudioPage) -> None:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from tests.browser import PROGRAM
-from tests.studio.driving import studio, studio_page
+from tests.studio.driving import serving, studio, studio_page
 
 import irlax as ix
 from irlax.studio.scene import Scene, parse
@@ -99,6 +99,13 @@ def move_what_is_open(page):
     page.slide("input[data-direction=least]", 2)
     assert page.next_answer("move", 2)["log_likelihood"] < fit["log_likelihood"] - 0.1
     page.wait("document.querySelector('#doubt .chart .curve')")
+    # A cell is chosen by keys: at first the first one that is free, from there the next one, over walls.
+    page.tab.run("document.querySelector('#doubt .choosing svg').focus()")
+    for cell in ([0, 0], [2, 0]):
+        before = len(page.answers("doubt"))
+        page.press("ArrowDown")
+        assert page.next_answer("doubt", before)["cell"] == cell
+    page.wait("document.querySelector('#doubt .choosing .chosen').getAttribute('y') === '2'")
 
 
 def undo_and_redo(page):
@@ -159,12 +166,15 @@ def save_and_load(page, folder):
 
 
 def open_runs(page, folder):
+    # Names that an address has to quote.
+    (folder / "mine").rename(folder / "50% #1")
     page.show("open")
-    for name in ("mine", "live"):
+    for name in ("50% #1", "live"):
         box = f"[...document.querySelectorAll('#open .check')].find(each => each.textContent.startsWith('{name}'))"
         page.wait(box)
         page.tab.run(f"{box}.querySelector('input').click()")
-    page.wait("[...document.querySelectorAll('#open article h3')].some(each => each.textContent === 'mine')")
+    page.wait("[...document.querySelectorAll('#open article h3')].some(each => each.textContent === '50% #1')")
+    assert page.tab.run("document.querySelector('#open article a').href").endswith("/report/50%25%20%231")
     page.wait(
         "document.querySelector('#open article table') && document.querySelector('#open article .map rect[fill]')"
     )
@@ -172,6 +182,17 @@ def open_runs(page, folder):
     with (folder / "live" / "log.jsonl").open("a") as file:
         file.write('{"step": 2, "loss": 2.0}\n')
     page.wait("document.querySelector('#open').textContent.includes('3 steps')")
+
+
+@needs_browser
+def test_what_is_drawn_stays_when_the_server_ends(tmp_path):
+    with serving(tmp_path) as (server, address), studio_page(address, tmp_path / "profile", width=DESKTOP) as page:
+        page.wait("document.querySelector('.status').textContent.includes('Inferring')")
+        server.should_exit = True
+        page.wait("document.querySelector('.banner').textContent.includes('has ended')")
+        page.drag([(0, 0), (0, 1)])
+        page.wait("document.querySelector('.status').textContent.includes('no fit')")
+        assert page.walks() == 4
 
 
 @needs_browser

@@ -1,11 +1,10 @@
 /* Draw: a grid and walks in it, and the reward that follows. */
 
-import { checkbox, choices, h, select, shown, slider, svg } from "./dom.js";
+import { OBJECTIVES, checkbox, choices, h, select, shown, slider, svg } from "./dom.js";
 import { create } from "./grid_editor.js";
 import { createMap } from "./grid_map.js";
 
 const SIZES = [5, 8, 10, 12, 15, 20, 30];
-const OBJECTIVES = [["likelihood", "likelihood"], ["discounted-likelihood", "discounted likelihood"], ["feature-matching", "feature matching"]];
 const REWARDS = [["cells", "cells"], ["moves", "moves"], ["marks", "marks"]];
 /* Larger grids have a horizon at first: without one, a fit takes long. */
 const LARGE = 20;

@@ -30,7 +30,7 @@ const banner = (text) => {
   find(".banner").hidden = !text;
 };
 
-const ask = connect({ onLost: () => banner("The studio's server has gone. Start it again, and open the address that it prints.") });
+const ask = connect({ onLost: banner });
 
 export const app = {
   state,
@@ -59,6 +59,7 @@ async function refit(since) {
   emit("busy", false);
   if (answer.kind === "error") {
     banner(answer.message);
+    app.say("There is no fit of what is drawn now; the last one is shown.");
     return;
   }
   banner("");
@@ -133,6 +134,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawMaps
 
 async function start() {
   const first = await ask("hello");
+  if (first.kind !== "hello") return;
   [state.presets, state.folder] = [first.presets, first.folder];
   find(".where").textContent = `irlax ${first.version} · folder ${first.folder}`;
   emit("show", "presets");
