@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import irlax as ix
+from irlax.studio import learning
 from irlax.studio.code import python_code, save_fit
 from irlax.studio.desk import Desk
 from irlax.studio.grid import grid_of
@@ -90,6 +91,16 @@ def test_python_without_a_walk_is_an_error_that_says_so(folder):
 def test_where_walks_end_there_is_no_policy(fitted):
     _, answer = fitted
     assert answer["policy"][3][3] == [None] * 4 and None not in answer["policy"][2][3]
+
+
+def test_a_fit_that_takes_long_shows_its_reward_before(folder, fitted, monkeypatch):
+    monkeypatch.setattr(learning, "SHOWN_AFTER", 0.0)
+    told = []
+    answer = ask(Desk(folder, tell=told.append), 7, "fit", scene=SCENE.record())
+    (preview,) = told
+    assert (preview["id"], preview["kind"]) == (7, "preview")
+    one, other = np.array(preview["reward"], float), np.array(answer["reward"], float)
+    assert np.array_equal(np.isnan(one), np.isnan(other)) and answer["reward"] == fitted[1]["reward"]
 
 
 def test_an_unidentified_direction_leaves_the_policy_as_it_is(fitted):

@@ -56,11 +56,23 @@ def test_from_a_drawing_to_a_saved_fit(folder, address, tmp_path, capsys):
         ask_what_if(page)
         save_and_load(page, folder)
         open_runs(page, folder)
+        times = {"5×5": page.measured()} | {f"{side}×{side}": draw_on_larger_grids(page, side) for side in (10, 30)}
         no_complaints(page)
-        times = np.array(page.measured())
     with capsys.disabled():
-        low, high = np.percentile(times, [50, 95])
-        print(f"\nfrom pointer-up to a new reward map, 5×5: median {low:.0f} ms, 95th percentile {high:.0f} ms")
+        for name, each in times.items():
+            low, high = np.percentile(each, [50, 95])
+            print(f"\nfrom pointer-up to a new reward map, {name}: median {low:.0f} ms, 95th percentile {high:.0f} ms")
+
+
+def draw_on_larger_grids(page, side):
+    """Milliseconds from pointer-up to a reward map; of many walks by `benchmarks.speed.studio`."""
+    page.show("draw")
+    page.tab.run(
+        f"(size => {{ size.value = {side}; size.dispatchEvent(new Event('change')); }})"
+        "(document.querySelector('#draw select[aria-label=Size]'))"
+    )
+    page.rest()
+    return [page.draw_walk([(row, 1), (row, 2), (row, 3), (row + 1, 3)])["reward map"] for row in (5, 6, 7)]
 
 
 def draw_and_see_a_reward(page):

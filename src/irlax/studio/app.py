@@ -90,7 +90,7 @@ def create_app(
             return
         async with pages:
             await websocket.accept()
-            await _Connection(websocket, Desk(folder, first), ready).serve()
+            await _Connection(websocket, folder, first, ready).serve()
 
     routes = [
         Route("/", page),
@@ -142,8 +142,10 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 class _Connection:
     """The messages of one page: received here, answered by four threads, so that slow ones keep no other waiting."""
 
-    def __init__(self, websocket: WebSocket, desk: Desk, ready: threading.Event) -> None:
-        self._websocket, self._desk = websocket, desk
+    def __init__(
+        self, websocket: WebSocket, folder: Folder, first: Mapping[str, Any] | None, ready: threading.Event
+    ) -> None:
+        self._websocket, self._desk = websocket, Desk(folder, first, tell=self._answer)
         self._loop = asyncio.get_running_loop()
         self._answers: asyncio.Queue[str] = asyncio.Queue()
         at_once = threading.Event()

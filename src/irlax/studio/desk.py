@@ -1,7 +1,8 @@
 """What a page asks for, and the answers: one JSON object each way.
 
 A message is `{"id": number, "kind": text, …}`; its answer has the same id, and the kind of the message, "error" with a
-`message` for people, or "stale" where a newer message of this kind made it superfluous.
+`message` for people, or "stale" where a newer message of this kind made it superfluous. Before the answer to "fit" a
+"preview" may come, with the same id and the reward of an unfinished fit.
 
 ============ =============================================== ======================================================
 kind         fields                                          answer
@@ -66,8 +67,10 @@ class Desk:
     DOUBTS: ClassVar[tuple[str, ...]] = ("doubt", "move")
     LIGHT: ClassVar[tuple[str, ...]] = ("hello", "files", "watch", "load", "code")
 
-    def __init__(self, folder: Folder, first: Fields | None = None) -> None:
-        self._folder, self._first = folder, dict(first or {})
+    def __init__(
+        self, folder: Folder, first: Fields | None = None, tell: Callable[[dict[str, Any]], Any] = lambda preview: None
+    ) -> None:
+        self._folder, self._first, self._tell = folder, dict(first or {}), tell
         # Each with the id of the fit that it belongs to, and replaced as a whole: two threads read them.
         self._last: tuple[int, Learned] | None = None
         self._doubts: tuple[int, Doubt] | None = None
@@ -104,7 +107,11 @@ class Desk:
         if not scene.demonstrations:
             self._last = None
             return {"empty": True}
-        learned = learn(scene, None if self._last is None else self._last[1], stop)
+
+        def show(reward: Any) -> None:
+            self._tell({"id": number, "kind": "preview", "reward": reward})
+
+        learned = learn(scene, None if self._last is None else self._last[1], stop, show)
         if learned is None:
             raise StaleError
         self._last = (number, learned)

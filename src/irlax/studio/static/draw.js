@@ -117,6 +117,7 @@ export function drawView(app) {
     objective.set(scene.objective);
     l2.set(Math.log10(Math.max(scene.l2, 1e-4)));
   });
+  app.on("preview", (_, values) => maps.reward.update({ board: state.scene.board, values, small: "not finished yet" }));
   app.on("busy", (_, isBusy) => isBusy && app.say("Inferring the reward …"));
   app.on("fit", () => {
     const { fit } = state;

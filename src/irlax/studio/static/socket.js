@@ -9,7 +9,7 @@ export function connect({ onLost }) {
   const address = new URL("socket", location.href);
   address.protocol = "ws:";
   const socket = new WebSocket(address);
-  const waiting = new Map();
+  const [waiting, previews] = [new Map(), new Map()];
   let last = 0;
   let lost = "";
   let isOpen = false;
@@ -19,7 +19,9 @@ export function connect({ onLost }) {
   });
   socket.onmessage = (event) => {
     const answer = JSON.parse(event.data);
+    if (answer.kind === "preview") return previews.get(answer.id)?.(answer);
     waiting.get(answer.id)?.(answer);
+    previews.delete(answer.id);
     waiting.delete(answer.id);
   };
   socket.onclose = () => {
@@ -29,11 +31,12 @@ export function connect({ onLost }) {
     onLost(lost);
   };
 
-  /** The answer to a message; its kind may be "error" or "stale". */
-  return async function ask(kind, fields = {}) {
+  /** The answer to a message; its kind may be "error" or "stale". `onPreview` is called with what comes before it. */
+  return async function ask(kind, fields = {}, onPreview = null) {
     await opened;
     const id = ++last;
     if (lost) return { id, kind: "error", message: lost };
+    if (onPreview) previews.set(id, onPreview);
     socket.send(JSON.stringify({ ...fields, id, kind }));
     return new Promise((resolve) => waiting.set(id, resolve));
   };
