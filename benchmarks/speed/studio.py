@@ -9,6 +9,7 @@ to benchmarks/results/studio.json, with the time that the fits took inside.
 """
 
 import argparse
+import os
 import tempfile
 from pathlib import Path
 
@@ -70,8 +71,12 @@ def main():
     asked = parser.parse_args()
     record = {"provenance": provenance("benchmarks.speed.studio", "jax", "irlax", "starlette", "uvicorn"), "grids": {}}
     for name, scene in GRIDS.items():
+        # Other work on the machine, in processes that run, before this measurement adds its own.
+        load = os.getloadavg()[0]
         times = measure(scene, asked.repetitions)
-        record["grids"][name] = {what: quantiles([each[what] for each in times]) for what in times[0]}
+        record["grids"][name] = {"load": round(load, 1)} | {
+            what: quantiles([each[what] for each in times]) for what in times[0]
+        }
         print(name, record["grids"][name])
         write(asked.out, record)
 

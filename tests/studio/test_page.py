@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from docs.tools.studio_pictures import IMAGES, write_pictures
 from tests.browser import PROGRAM
 from tests.studio.driving import serving, studio, studio_page
 
@@ -205,6 +206,17 @@ def test_what_is_drawn_stays_when_the_server_ends(tmp_path):
         page.drag([(0, 0), (0, 1)])
         page.wait("document.querySelector('.status').textContent.includes('no fit')")
         assert page.walks() == 4
+
+
+@needs_browser
+def test_the_pictures_of_the_documentation_are_made_of_this_page(address, tmp_path):
+    write_pictures(address, tmp_path, tmp_path)
+    made = sorted(tmp_path.glob("*.png"))
+    assert [path.name for path in made] == sorted(path.name for path in IMAGES.glob("studio_*.png"))
+    for path in made:
+        # A PNG begins with its width and height; the height depends on the fonts that are installed.
+        assert path.read_bytes()[16:20] == (IMAGES / path.name).read_bytes()[16:20], path.name
+        assert path.stat().st_size > (IMAGES / path.name).stat().st_size / 2
 
 
 @needs_browser
