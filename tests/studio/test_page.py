@@ -200,7 +200,7 @@ def open_runs(page, folder):
 @needs_browser
 def test_what_is_drawn_stays_when_the_server_ends(tmp_path):
     with serving(tmp_path) as (server, address), studio_page(address, tmp_path / "profile", width=DESKTOP) as page:
-        page.wait("document.querySelector('.status').textContent.includes('Inferring')")
+        page.wait("document.querySelector('.status').textContent.includes('is compiled')")
         server.should_exit = True
         page.wait("document.querySelector('.banner').textContent.includes('has ended')")
         page.drag([(0, 0), (0, 1)])

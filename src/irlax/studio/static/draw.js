@@ -6,6 +6,8 @@ import { createMap } from "./grid_map.js";
 
 const SIZES = [5, 8, 10, 12, 15, 20, 30];
 const REWARDS = [["cells", "cells"], ["moves", "moves"], ["marks", "marks"]];
+/* Milliseconds after which a wait is explained. */
+const LONG = 1500;
 const MEANINGS = [
   ["Slip", "the probability with which a move goes in a random direction."],
   ["Discount γ", "how much a reward counts if it comes one step later: 0.9 is nine tenths."],
@@ -127,7 +129,13 @@ export function drawView(app) {
     l2.set(Math.log10(Math.max(scene.l2, 1e-4)));
   });
   app.on("preview", (_, values) => maps.reward.update({ board: state.scene.board, values, small: "not finished yet" }));
-  app.on("busy", (_, isBusy) => isBusy && app.say("Inferring the reward …"));
+  let waiting = null;
+  app.on("busy", (_, isBusy) => {
+    clearTimeout(waiting);
+    if (!isBusy) return;
+    app.say("Inferring the reward …");
+    waiting = setTimeout(() => app.say("Inferring the reward … The first fit on a grid of this size is compiled, which takes some seconds."), LONG);
+  });
   app.on("fit", () => {
     const { fit } = state;
     if (fit) app.say(`The fit ${fit.message} in ${fit.iterations} steps, ${Math.round(1000 * fit.seconds)} ms.`
