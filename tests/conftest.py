@@ -87,6 +87,7 @@ LONGEST = (
     "tests/test_sharding.py",
     "tests/test_shards.py",
     "tests/test_sweep.py",
+    "tests/studio/test_page.py",
 )
 
 

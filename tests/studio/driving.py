@@ -4,14 +4,20 @@ import base64
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from tests.browser import Tab, browser
+
+from irlax.studio.app import create_app
+from irlax.studio.storing import Folder
 
 #: Seconds in which the first page must be there: programs are compiled before it.
 FIRST = 300
@@ -36,11 +42,33 @@ def studio(path: Path) -> Iterator[str]:
             process.terminate()
 
 
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[uvicorn.Server, str]]:
+    """A server in this process with its address. It fits nothing, so that nothing is compiled."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
+        host = f"127.0.0.1:{bound.getsockname()[1]}"
+        ready = threading.Event()
+        app = create_app(Folder(folder), token="secret", hosts=(host,), ready=ready)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="websockets-sansio", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        try:
+            yield server, f"http://{host}/secret/"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30)
+            ready.set()
+
+
 class StudioPage:
     """The page in a tab, and what the server told it."""
 
     def __init__(self, tab: Tab, address: str, *, width: int):
         self.tab, self.width = tab, width
+        self._read: dict[str, list[dict[str, Any]]] = {"Sent": [], "Received": []}
+        self._num_read = 0
         tab.visit(address, width=width)
         self.wait("document.querySelector('#draw .status, .where').textContent.includes('irlax')")
 
@@ -51,12 +79,33 @@ class StudioPage:
             assert time.monotonic() < end, f"{condition} did not become true; {self.tab.complaints()}"
             time.sleep(0.02)
 
+    def rest(self) -> None:
+        """Wait until all that the page asked for is answered."""
+        end = time.monotonic() + FIRST
+        # What is answered is read first: the page may ask more because of it.
+        while True:
+            answered = self._numbers("Received")
+            if not self._numbers("Sent") - answered:
+                return
+            assert time.monotonic() < end, self.answers("error")
+            time.sleep(0.02)
+
     def answers(self, kind: str) -> list[dict[str, Any]]:
         """What the server answered to messages of a kind, in order."""
+        return [answer for answer in self._messages("Received") if answer["kind"] == kind]
+
+    def _messages(self, way: str) -> list[dict[str, Any]]:
         self.tab.run("0")
-        frames = [event for event in self.tab.events if event.get("method") == "Network.webSocketFrameReceived"]
-        found = [json.loads(frame["params"]["response"]["payloadData"]) for frame in frames]
-        return [answer for answer in found if answer["kind"] == kind]
+        # Each is read once, so that a long session is not slowed down by its own reader.
+        for event in self.tab.events[self._num_read :]:
+            name = event.get("method", "").removeprefix("Network.webSocketFrame")
+            if name in self._read:
+                self._read[name].append(json.loads(event["params"]["response"]["payloadData"]))
+        self._num_read = len(self.tab.events)
+        return self._read[way]
+
+    def _numbers(self, way: str) -> set[int]:
+        return {message["id"] for message in self._messages(way) if message["kind"] != "preview"}
 
     def next_answer(self, kind: str, before: int) -> dict[str, Any]:
         """The newest answer of a kind, once there are more than `before`."""
@@ -66,9 +115,17 @@ class StudioPage:
             time.sleep(0.02)
         return found[-1]
 
-    def measured(self) -> list[float]:
-        """Milliseconds from each pointer-up to the reward map that followed."""
-        return self.tab.run("performance.getEntriesByName('pointer-up to reward map').map(each => each.duration)")
+    def measured(self, what: str = "reward map") -> list[float]:
+        """Milliseconds from each pointer-up to what followed: the first reward map, or all of the "fit"."""
+        return self.tab.run(f"performance.getEntriesByName('pointer-up to {what}').map(each => each.duration)")
+
+    def draw_walk(self, walk: list[tuple[int, int]]) -> dict[str, float]:
+        """Drag a walk, and wait for all that follows: milliseconds to the first reward map, and to all of the fit."""
+        before = len(self.measured("fit"))
+        self.drag(walk)
+        self.rest()
+        self.wait(f"performance.getEntriesByName('pointer-up to fit').length > {before}")
+        return {what: self.measured(what)[-1] for what in ("reward map", "fit")}
 
     def show(self, view: str) -> None:
         """Choose a view by its tab."""

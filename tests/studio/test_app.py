@@ -1,17 +1,20 @@
 """Who may talk to the studio, and that it stays up whatever it is told."""
 
 import json
-import socket
 import threading
 import urllib.request
 
 import pytest
-import uvicorn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
+from tests.studio.driving import serving
 
 from irlax.studio import app as app_module
+from irlax.studio import desk as desk_module
 from irlax.studio.app import STATIC, create_app
+from irlax.studio.desk import HANDLERS
 from irlax.studio.scene import Scene
 from irlax.studio.serve import opened
 from irlax.studio.storing import Folder
@@ -27,6 +30,19 @@ MALFORMED += [
     '{"id": 1, "kind": "fit"}',
 ]
 FORBIDDEN = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "import(")
+
+
+SCENE = Scene((".G",), (((0, 0), (0, 1)),)).record()
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["scene", "of", "cell", "sizes", "run", "offset", "file", "name", "what", "table", "mdp"])
+HOSTILE = JSON | st.sampled_from(
+    ["../..", "/etc/passwd", "\0", "a" * 5000, "<img src=x onerror=alert(1)>", -1, 2**70, 1e308]
+)
+SCENES = st.dictionaries(st.sampled_from(Scene.FIELDS), HOSTILE, max_size=4).map(lambda change: {**SCENE, **change})
 
 
 @pytest.fixture
@@ -111,6 +127,49 @@ def test_whatever_is_no_message_is_answered_by_one(client, message):
     assert answer["id"] == 9 and len(answer["presets"]) >= 5
 
 
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The socket of a page, for all examples of a property."""
+    app = create_app(Folder(tmp_path_factory.mktemp("studio")), token=TOKEN, hosts=(HOST,))
+    with connect(TestClient(app, base_url=ORIGIN)) as page:
+        yield page
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(
+    kind=st.sampled_from([*HANDLERS, "constructor", ""]),
+    fields=st.dictionaries(NAMES | st.text(max_size=10), HOSTILE, max_size=4),
+    scene=st.none() | SCENES,
+)
+def test_a_thousand_hostile_messages_are_answered(kind, fields, scene, page):
+    """All by one server. Scenes that are valid after all are not fitted: only what is refused is of interest."""
+
+    def not_fitted(*_, **__):
+        raise ValueError("valid")
+
+    fields = fields if scene is None else {**fields, "scene": scene}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("learn", "save_fit", "risky_path"):
+            patch.setattr(desk_module, name, not_fitted)
+        page.send_text(json.dumps({**fields, "id": 5, "kind": kind}))
+        answer = page.receive_json()
+    # JSON has no infinity, so that a message with one is read as no message, and has no number.
+    assert answer["id"] == 5 or "Infinity" in answer["message"]
+    assert answer["kind"] in (kind, "error", "stale")
+    assert answer["kind"] != "error" or (answer["message"] and len(answer["message"]) <= 2000)
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_an_answer_that_json_cannot_hold_is_an_error_and_the_next_one_comes(loss, client, monkeypatch):
+    monkeypatch.setitem(HANDLERS, "files", lambda *_: {"loss": loss})
+    with connect(client) as page:
+        page.send_text(json.dumps({"id": 1, "kind": "files"}))
+        answer = page.receive_json()
+        assert answer["id"] == 1 and answer["kind"] == "error" and "not finite" in answer["message"]
+        page.send_text(json.dumps({"id": 2, "kind": "hello"}))
+        assert page.receive_json()["id"] == 2
+
+
 def test_a_message_that_is_too_long_is_not_read(client, monkeypatch):
     monkeypatch.setattr(app_module, "MAX_MESSAGE", 100)
     with connect(client) as page:
@@ -153,20 +212,8 @@ def test_of_waiting_messages_the_newest_is_answered_and_the_running_one_is_stopp
 
 
 def test_the_server_listens_on_the_loopback_address(tmp_path):
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        bound.listen()
-        host = f"127.0.0.1:{bound.getsockname()[1]}"
-        app = create_app(Folder(tmp_path), token=TOKEN, hosts=(host,))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="websockets-sansio", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
-        thread.start()
-        try:
-            with urllib.request.urlopen(f"http://{host}/{TOKEN}/", timeout=30) as answer:
-                assert b"irlax studio" in answer.read()
-        finally:
-            server.should_exit = True
-            thread.join(timeout=30)
+    with serving(tmp_path) as (_, address), urllib.request.urlopen(address, timeout=30) as answer:
+        assert b"irlax studio" in answer.read()
 
 
 def test_what_is_opened_says_which_folder_the_page_may_read(tmp_path):

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from docs.tools.studio_pictures import IMAGES, write_pictures
 from tests.browser import PROGRAM
-from tests.studio.driving import studio, studio_page
+from tests.studio.driving import serving, studio, studio_page
 
 import irlax as ix
 from irlax.studio.scene import Scene, parse
@@ -56,11 +57,23 @@ def test_from_a_drawing_to_a_saved_fit(folder, address, tmp_path, capsys):
         ask_what_if(page)
         save_and_load(page, folder)
         open_runs(page, folder)
+        times = {"5×5": page.measured()} | {f"{side}×{side}": draw_on_larger_grids(page, side) for side in (10, 30)}
         no_complaints(page)
-        times = np.array(page.measured())
     with capsys.disabled():
-        low, high = np.percentile(times, [50, 95])
-        print(f"\nfrom pointer-up to a new reward map, 5×5: median {low:.0f} ms, 95th percentile {high:.0f} ms")
+        for name, each in times.items():
+            low, high = np.percentile(each, [50, 95])
+            print(f"\nfrom pointer-up to a new reward map, {name}: median {low:.0f} ms, 95th percentile {high:.0f} ms")
+
+
+def draw_on_larger_grids(page, side):
+    """Milliseconds from pointer-up to a reward map; of many walks by `benchmarks.speed.studio`."""
+    page.show("draw")
+    page.tab.run(
+        f"(size => {{ size.value = {side}; size.dispatchEvent(new Event('change')); }})"
+        "(document.querySelector('#draw select[aria-label=Size]'))"
+    )
+    page.rest()
+    return [page.draw_walk([(row, 1), (row, 2), (row, 3), (row + 1, 3)])["reward map"] for row in (5, 6, 7)]
 
 
 def draw_and_see_a_reward(page):
@@ -99,6 +112,13 @@ def move_what_is_open(page):
     page.slide("input[data-direction=least]", 2)
     assert page.next_answer("move", 2)["log_likelihood"] < fit["log_likelihood"] - 0.1
     page.wait("document.querySelector('#doubt .chart .curve')")
+    # A cell is chosen by keys: at first the first one that is free, from there the next one, over walls.
+    page.tab.run("document.querySelector('#doubt .choosing svg').focus()")
+    for cell in ([0, 0], [2, 0]):
+        before = len(page.answers("doubt"))
+        page.press("ArrowDown")
+        assert page.next_answer("doubt", before)["cell"] == cell
+    page.wait("document.querySelector('#doubt .choosing .chosen').getAttribute('y') === '2'")
 
 
 def undo_and_redo(page):
@@ -159,12 +179,15 @@ def save_and_load(page, folder):
 
 
 def open_runs(page, folder):
+    # Names that an address has to quote.
+    (folder / "mine").rename(folder / "50% #1")
     page.show("open")
-    for name in ("mine", "live"):
+    for name in ("50% #1", "live"):
         box = f"[...document.querySelectorAll('#open .check')].find(each => each.textContent.startsWith('{name}'))"
         page.wait(box)
         page.tab.run(f"{box}.querySelector('input').click()")
-    page.wait("[...document.querySelectorAll('#open article h3')].some(each => each.textContent === 'mine')")
+    page.wait("[...document.querySelectorAll('#open article h3')].some(each => each.textContent === '50% #1')")
+    assert page.tab.run("document.querySelector('#open article a').href").endswith("/report/50%25%20%231")
     page.wait(
         "document.querySelector('#open article table') && document.querySelector('#open article .map rect[fill]')"
     )
@@ -172,6 +195,28 @@ def open_runs(page, folder):
     with (folder / "live" / "log.jsonl").open("a") as file:
         file.write('{"step": 2, "loss": 2.0}\n')
     page.wait("document.querySelector('#open').textContent.includes('3 steps')")
+
+
+@needs_browser
+def test_what_is_drawn_stays_when_the_server_ends(tmp_path):
+    with serving(tmp_path) as (server, address), studio_page(address, tmp_path / "profile", width=DESKTOP) as page:
+        page.wait("document.querySelector('.status').textContent.includes('is compiled')")
+        server.should_exit = True
+        page.wait("document.querySelector('.banner').textContent.includes('has ended')")
+        page.drag([(0, 0), (0, 1)])
+        page.wait("document.querySelector('.status').textContent.includes('no fit')")
+        assert page.walks() == 4
+
+
+@needs_browser
+def test_the_pictures_of_the_documentation_are_made_of_this_page(address, tmp_path):
+    write_pictures(address, tmp_path, tmp_path)
+    made = sorted(tmp_path.glob("*.png"))
+    assert [path.name for path in made] == sorted(path.name for path in IMAGES.glob("studio_*.png"))
+    for path in made:
+        # A PNG begins with its width and height; the height depends on the fonts that are installed.
+        assert path.read_bytes()[16:20] == (IMAGES / path.name).read_bytes()[16:20], path.name
+        assert path.stat().st_size > (IMAGES / path.name).stat().st_size / 2
 
 
 @needs_browser

@@ -90,7 +90,7 @@ def create_app(
             return
         async with pages:
             await websocket.accept()
-            await _Connection(websocket, Desk(folder, first), ready).serve()
+            await _Connection(websocket, folder, first, ready).serve()
 
     routes = [
         Route("/", page),
@@ -142,10 +142,12 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 class _Connection:
     """The messages of one page: received here, answered by four threads, so that slow ones keep no other waiting."""
 
-    def __init__(self, websocket: WebSocket, desk: Desk, ready: threading.Event) -> None:
-        self._websocket, self._desk = websocket, desk
+    def __init__(
+        self, websocket: WebSocket, folder: Folder, first: Mapping[str, Any] | None, ready: threading.Event
+    ) -> None:
+        self._websocket, self._desk = websocket, Desk(folder, first, tell=self._answer)
         self._loop = asyncio.get_running_loop()
-        self._answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._answers: asyncio.Queue[str] = asyncio.Queue()
         at_once = threading.Event()
         at_once.set()
         self._slow, light = Worker("studio-slow", ready), Worker("studio-light", at_once)
@@ -179,22 +181,27 @@ class _Connection:
             number = whole("id", fields.get("id"), 0, 2**53)
             kind = expect("`kind`", fields.get("kind"), str)
         except ValueError as error:
-            self._put({"id": number, "kind": "error", "message": str(error)})
+            self._answers.put_nowait(_text_of({"id": number, "kind": "error", "message": str(error)}))
             return
         worker = self._workers.get(kind, self._slow)
         compute = functools.partial(self._desk.answer, number, kind, fields)
         worker.submit(Job(number, _lane(kind, fields), compute, self._answer))
 
     def _answer(self, answer: dict[str, Any]) -> None:
-        self._loop.call_soon_threadsafe(self._put, answer)
-
-    def _put(self, answer: dict[str, Any]) -> None:
-        self._answers.put_nowait(answer)
+        self._loop.call_soon_threadsafe(self._answers.put_nowait, _text_of(answer))
 
     async def _send(self) -> None:
         while True:
-            answer = await self._answers.get()
-            await self._websocket.send_text(json.dumps(answer, allow_nan=False))
+            await self._websocket.send_text(await self._answers.get())
+
+
+def _text_of(answer: dict[str, Any]) -> str:
+    """An answer as JSON, which has no NaN and no infinity: an answer that holds one becomes an error."""
+    try:
+        return json.dumps(answer, allow_nan=False)
+    except ValueError:
+        message = "The answer holds a number that is not finite, which the page cannot show."
+        return json.dumps({"id": answer["id"], "kind": "error", "message": message})
 
 
 def _lane(kind: str, fields: Mapping[str, Any]) -> str:

@@ -15,7 +15,9 @@ import numpy as np
 import irlax as ix
 
 env = ix.envs.Gridworld(
-    {board},
+    [
+{board}
+    ],
     slip={slip!r},
     ends={ends!r},
     discount={discount!r},
@@ -51,9 +53,10 @@ _SHOWN = {
 
 def python_code(scene: Scene) -> str:
     """Python that makes the fit of a scene: its grid, its walks, and the call."""
+    _require_walks(scene)
     walks = [f"    {[tuple(cell) for cell in walk]!r}," for walk in scene.demonstrations]
     return _CODE.format(
-        board=repr(list(scene.board)),
+        board="\n".join(f"        {row!r}," for row in scene.board),
         slip=scene.slip,
         ends=scene.ends,
         discount=scene.discount,
@@ -68,10 +71,14 @@ def python_code(scene: Scene) -> str:
 
 def plain_fit(scene: Scene) -> TabularFit:
     """The fit that the code makes: in an MDP without states for walls, from rewards of 0."""
-    if not scene.demonstrations:
-        raise ValueError("There is no walk to learn from. Draw one first.")
+    _require_walks(scene)
     env = scene.gridworld
     return estimator_of(scene).fit(env.mdp, _plain_reward(scene), demos_of(scene))
+
+
+def _require_walks(scene: Scene) -> None:
+    if not scene.demonstrations:
+        raise ValueError("There is no walk to learn from. Draw one first.")
 
 
 def save_fit(scene: Scene, path: Path) -> Path:

@@ -1,7 +1,8 @@
 """What a page asks for, and the answers: one JSON object each way.
 
 A message is `{"id": number, "kind": text, …}`; its answer has the same id, and the kind of the message, "error" with a
-`message` for people, or "stale" where a newer message of this kind made it superfluous.
+`message` for people, or "stale" where a newer message of this kind made it superfluous. Before the answer to "fit" a
+"preview" may come, with the same id and the reward of an unfinished fit.
 
 ============ =============================================== ======================================================
 kind         fields                                          answer
@@ -17,7 +18,7 @@ kind         fields                                          answer
 ``open``     run                                             tables, curves and maps of a saved fit
 ``watch``    run, offset                                     the new lines of a run's log
 ``table``    table, mdp, reward, objective, l2, columns      a fit to demonstrations in a table
-``load``     file                                            a scene that was saved
+``load``     file, or scene                                  the scene that was saved, or that one with all its fields
 ``save``     scene, name, what: "scene" or "fit"             the name of what was written
 ``code``     scene                                           Python that makes the same fit
 ============ =============================================== ======================================================
@@ -66,8 +67,10 @@ class Desk:
     DOUBTS: ClassVar[tuple[str, ...]] = ("doubt", "move")
     LIGHT: ClassVar[tuple[str, ...]] = ("hello", "files", "watch", "load", "code")
 
-    def __init__(self, folder: Folder, first: Fields | None = None) -> None:
-        self._folder, self._first = folder, dict(first or {})
+    def __init__(
+        self, folder: Folder, first: Fields | None = None, tell: Callable[[dict[str, Any]], Any] = lambda preview: None
+    ) -> None:
+        self._folder, self._first, self._tell = folder, dict(first or {}), tell
         # Each with the id of the fit that it belongs to, and replaced as a whole: two threads read them.
         self._last: tuple[int, Learned] | None = None
         self._doubts: tuple[int, Doubt] | None = None
@@ -104,7 +107,11 @@ class Desk:
         if not scene.demonstrations:
             self._last = None
             return {"empty": True}
-        learned = learn(scene, None if self._last is None else self._last[1], stop)
+
+        def show(reward: Any) -> None:
+            self._tell({"id": number, "kind": "preview", "reward": reward})
+
+        learned = learn(scene, None if self._last is None else self._last[1], stop, show)
         if learned is None:
             raise StaleError
         self._last = (number, learned)
@@ -187,8 +194,9 @@ class Desk:
         return runs.run_reply(fit)
 
     def load(self, number: int, fields: Fields, stop: Stop) -> dict[str, Any]:
-        """A scene that was saved."""
-        return {"scene": self._folder.read_scene(fields.get("file")).record()}
+        """A scene that was saved in the folder, or that a message holds, with all its fields."""
+        scene = parse(fields["scene"]) if "scene" in fields else self._folder.read_scene(fields.get("file"))
+        return {"scene": scene.record()}
 
     def save(self, number: int, fields: Fields, stop: Stop) -> dict[str, Any]:
         """Write a scene or its fit."""

@@ -65,7 +65,7 @@ class Doubt(eqx.Module):
             "kinds": list(self._few()[1]),
             "null_dim": len(self.null_basis),
             "open_dim": len(self.open_basis),
-            "num_parameters": self.null_basis.shape[1],
+            "num_parameters": self._num_existing(),
             "span": float(max(1.0, np.abs(learned.parameters).max())),
             "reach": REACH,
             "curve": [] if self.least is None else self._curve(),
@@ -96,6 +96,13 @@ class Doubt(eqx.Module):
             return self.null_basis, self.kinds
         kept = [i for i, kind in enumerate(self.kinds) if kind != "potential"][:MOST]
         return self.null_basis[kept], tuple(self.kinds[i] for i in kept)
+
+    def _num_existing(self) -> int:
+        """How many parameters there are, without those of walls and of moves from where walks end."""
+        grid, size = self.learned.grid, self.null_basis.shape[1]
+        if grid.scene.reward == "marks":
+            return size
+        return int(grid.free.sum() if size == len(grid.free) else np.asarray(grid.mdp.available)[grid.free].sum())
 
     def _unit(self, cell: tuple[int, int]) -> Float[np.ndarray, " K"]:
         """1 in the parameters of a cell: one, or one for each move."""

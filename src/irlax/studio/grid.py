@@ -1,7 +1,5 @@
 """The MDP of a scene with a state for every cell, walls included, so that a change of walls recompiles nothing."""
 
-import itertools
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +30,8 @@ class Grid(eqx.Module):
     scene: Scene
     mdp: MDP
     free: Bool[np.ndarray, " S"]
+    #: Where walks end.
+    ended: Bool[np.ndarray, " S"]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,10 +70,11 @@ class Grid(eqx.Module):
 
     def choices(self) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
         """The states and actions of all choices that were drawn."""
-        pairs = [pair for walk in self.scene.demonstrations for pair in itertools.pairwise(walk)]
-        states = [self.state(cell) for cell, _ in pairs]
-        actions = [STEPS.index((after[0] - cell[0], after[1] - cell[1])) for cell, after in pairs]
-        return np.array(states, int), np.array(actions, int)
+        walks = [np.array(walk) for walk in self.scene.demonstrations]
+        cells = np.concatenate([walk[:-1] for walk in walks])
+        steps = np.concatenate([np.diff(walk, axis=0) for walk in walks])
+        actions = (steps[:, None, :] == np.array(STEPS)).all(axis=2).argmax(axis=1)
+        return cells @ np.array([self.shape[1], 1]), actions
 
     def demos(self, *, padded: bool) -> Demonstrations:
         """The walks as demonstrations.
@@ -121,7 +122,7 @@ def grid_of(scene: Scene) -> Grid:
         start = _starts(scene, free)
         initial, discount, mask = map(jnp.asarray, (start, scene.discount, available))
         mdp = MDP(dynamics, initial, discount, mask, horizon=scene.horizon)
-    return Grid(scene, mdp, free)
+    return Grid(scene, mdp, free, ended)
 
 
 def marks_reward(marks: np.ndarray) -> LinearReward:

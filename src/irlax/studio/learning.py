@@ -1,5 +1,7 @@
 """A reward from a scene, with what the page shows of it."""
 
+import dataclasses
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +11,9 @@ import numpy as np
 
 from irlax.estimators.tabular.maxent import MaxEntIRL
 from irlax.estimators.tabular.mce import MCEIRL
+from irlax.estimators.tabular.solvers import LBFGS, choose_solver
 from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.iteration import Iterate
 from irlax.planning import Plan, visits
 from irlax.rewards.reward import flat
 from irlax.status import Status
@@ -19,6 +23,8 @@ from irlax.typing import Float
 
 #: The largest entry of the gradient, per walk: of rewards, the first four digits are shown.
 TOL = 1e-6
+#: A fit that takes longer than this shows the reward of its latest step, in seconds; steps of L-BFGS are seen so often.
+SHOWN_AFTER, SEEN_EVERY = 0.08, 0.05
 
 
 class Learned(eqx.Module):
@@ -41,12 +47,19 @@ def estimator_of(scene: Scene, *, path: bool = False) -> Any:
 
 
 def learn(
-    scene: Scene, before: Learned | None = None, stop: Callable[[], bool] = lambda: False, *, path: bool = False
+    scene: Scene,
+    before: Learned | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    show: Callable[[Any], Any] = lambda reward: None,
+    *,
+    path: bool = False,
 ) -> Learned | None:
     """Fit a reward to the walks of a scene, which has some; None if `stop` said so.
 
-    `before`, an earlier fit to a scene of the same size, is where it starts from.
+    `before`, an earlier fit to a scene of the same size, is where it starts from. If it takes long, `show` is called
+    once, with a picture of the reward at that time.
     """
+    started = time.perf_counter()
     grid = grid_of(scene)
     reward = grid.reward()
     if before is not None and before.grid.shape == grid.shape and before.grid.scene.reward == scene.reward:
@@ -54,10 +67,23 @@ def learn(
         if scene.reward != "marks":
             parameters[~grid.free] = 0.0
         reward = reward.with_parameters(parameters)
+    shown = False
+
+    def follow(iterate: Iterate) -> bool:
+        nonlocal shown
+        if not shown and iterate.parameters is not None and time.perf_counter() - started > SHOWN_AFTER:
+            shown = True
+            latest = reward.with_parameters(iterate.parameters.reshape(np.shape(reward.parameters)))
+            show(picture(grid, grid.table(latest)))
+        return stop()
+
+    solver = choose_solver("auto", [reward], [grid.mdp])
+    solver = LBFGS(report_every=SEEN_EVERY) if isinstance(solver, LBFGS) else solver
+    estimator = dataclasses.replace(estimator_of(scene, path=path), solver=solver)
     with warnings.catch_warnings():
         # What they say stands in the status, which the page shows.
         warnings.simplefilter("ignore")
-        fit = estimator_of(scene, path=path).fit(grid.mdp, reward, grid.demos(padded=True), callback=lambda _: stop())
+        fit = estimator.fit(grid.mdp, reward, grid.demos(padded=True), callback=follow)
     return None if fit.status is Status.INTERRUPTED else Learned(grid, fit)
 
 
@@ -72,10 +98,11 @@ def log_likelihood(grid: Grid, plan: Plan) -> float:
 
 
 def behaviour(grid: Grid, plan: Plan) -> dict[str, Any]:
-    """The policy at t = 0 and the discounted visits of a plan, as pictures."""
+    """The policy at t = 0, where walks go on, and the discounted visits of a plan, as pictures."""
     policy = np.asarray(plan.policy)
+    policy = policy if grid.mdp.horizon is None else policy[0]
     return {
-        "policy": picture(grid, policy if grid.mdp.horizon is None else policy[0]),
+        "policy": picture(grid, np.where(grid.ended[:, None], np.nan, policy)),
         "model": picture(grid, np.asarray(visits(grid.mdp, plan)).sum(axis=1)),
     }
 

@@ -1,6 +1,8 @@
 """Run folders, as the page shows them: summary, curves, maps of each reward, and the log of a live one."""
 
+import contextlib
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -9,16 +11,18 @@ import numpy as np
 
 from irlax.estimators.fit import Fit
 from irlax.estimators.mixed.mixed_fit import AbstractMixedFit
+from irlax.estimators.mixed.mixture_fit import MixtureFit
+from irlax.estimators.mixed.switching_fit import SwitchingFit
 from irlax.estimators.store import FIT, is_run, load
 from irlax.estimators.tabular.scene import Scene as Behaviour
 from irlax.estimators.tabular.tabular_fit import TabularFit
-from irlax.mdp.grid import Grid
+from irlax.mdp.grid import Grid, moves_on_grid
 from irlax.planning import Plan
 from irlax.run_folder import LOG
 from irlax.studio.learning import plain
+from irlax.studio.scene import STEPS
 from irlax.studio.storing import Folder
 from irlax.tables import Summary, format_value
-from irlax.typing import Float
 
 #: A list shows at most so many things; a curve at most so many points; a list of states at most so many.
 MOST_FILES, MOST_POINTS, MOST_STATES = 200, 400, 40
@@ -36,9 +40,9 @@ _NO_MDP = re.compile(r"(arrays|checkpoint|(demos|statistics)\d*)\.npz")
 def files(folder: Folder) -> dict[str, Any]:
     """The runs, live runs, scenes and data in the folder and one level below it."""
     root = folder.root
-    below = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))[:MOST_FILES]
+    below = [path for path in _entries(root) if path.is_dir() and not path.name.startswith(".")][:MOST_FILES]
     found: dict[str, list[str]] = {"runs": [], "live": [], "scenes": [], "tables": [], "mdps": []}
-    for path in [root, *below, *(inner for each in below for inner in sorted(each.iterdir())[:MOST_FILES])]:
+    for path in [root, *below, *(inner for each in below for inner in _entries(each)[:MOST_FILES])]:
         if not folder.holds(path):
             continue
         name = path.relative_to(root).as_posix()
@@ -51,6 +55,13 @@ def files(folder: Folder) -> dict[str, Any]:
         kept = [path for path in paths if folder.holds(path) and not (kind == "mdps" and _NO_MDP.fullmatch(path.name))]
         found[kind] = [path.relative_to(root).as_posix() for path in kept]
     return {kind: names[:MOST_FILES] for kind, names in found.items()}
+
+
+def _entries(path: Path) -> list[Path]:
+    """What is in a folder; nothing, if it may not be read."""
+    with contextlib.suppress(OSError):
+        return sorted(path.iterdir())
+    return []
 
 
 def open_run(path: Path) -> dict[str, Any]:
@@ -77,11 +88,16 @@ def tables_of(summary: Summary) -> list[dict[str, Any]]:
         {
             "title": table.title,
             "columns": list(table.columns),
-            "rows": [[format_value(cell) for cell in row] for row in table.rows],
+            "rows": [[_shown(cell) for cell in row] for row in table.rows],
             "notes": list(table.notes),
         }
         for table in summary.tables
     ]
+
+
+def _shown(cell: Any) -> str:
+    """A cell of a table as text: a dash where there is no number, as in the rest of the page."""
+    return "–" if isinstance(cell, float) and math.isnan(cell) else format_value(cell)
 
 
 def log_lines(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
@@ -103,7 +119,8 @@ def is_finished(path: Path) -> bool:
 
 
 def _numbers(line: dict[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in line.items() if isinstance(value, int | float)}
+    # NaN and infinity, which other writers of logs may leave, are no points of a curve.
+    return {name: value for name, value in line.items() if isinstance(value, int | float) and abs(value) < math.inf}
 
 
 def _curves(fit: Fit) -> dict[str, Any]:
@@ -120,9 +137,8 @@ def _maps(fit: Fit) -> list[dict[str, Any]]:
     if isinstance(fit, TabularFit) and fit.mdp.rows.num_rows(fit.mdp.num_states) == fit.mdp.num_states:
         return [_behaviour_map(Behaviour.of(fit, 0), "")]
     if isinstance(fit, AbstractMixedFit):
-        shares = getattr(fit, "shares", None)
         return [
-            _behaviour_map(Behaviour.between(fit.experts[0], plan, reward), _group_title(g, shares))
+            _behaviour_map(Behaviour.between(fit.experts[0], plan, reward), _group_title(fit, g))
             for g, (plan, reward) in enumerate(zip(fit.plans, fit.rewards, strict=True))
             # Towards goals there is a plan for each of them.
             if isinstance(plan, Plan)
@@ -130,9 +146,13 @@ def _maps(fit: Fit) -> list[dict[str, Any]]:
     return []
 
 
-def _group_title(group: int, shares: Any) -> str:
-    """Of a type, a motive or a period."""
-    return f"{group + 1}" if shares is None else f"{group + 1}: {float(shares[group]):.0%} of choices"
+def _group_title(fit: AbstractMixedFit, group: int) -> str:
+    """The name of a type or a motive, and how many are of it."""
+    if isinstance(fit, MixtureFit):
+        return f"Type {group + 1}: {fit.shares[group]:.0%} of individuals"
+    if isinstance(fit, SwitchingFit):
+        return f"Motive {group + 1}: {fit.shares[group]:.0%} of choices"
+    return f"Reward {group + 1}"
 
 
 def _behaviour_map(found: Behaviour, title: str) -> dict[str, Any]:
@@ -141,12 +161,11 @@ def _behaviour_map(found: Behaviour, title: str) -> dict[str, Any]:
     values = {"reward": reward, "expert": expert, "model": model}
     if found.grid is not None:
         grid = found.grid
-        policy = found.first_policy if found.first_policy.shape[1] in (4, 5) else None
         return {
             "title": title,
             "board": ["".join(row) for row in grid.board],
             **{name: plain(grid.picture(each)) for name, each in values.items()},
-            "policy": None if policy is None else plain(_policy_picture(grid, policy[:, :4])),
+            "policy": _policy_picture(found, grid),
         }
     shown = found.shown[:MOST_STATES]
     return {
@@ -157,7 +176,12 @@ def _behaviour_map(found: Behaviour, title: str) -> dict[str, Any]:
     }
 
 
-def _policy_picture(grid: Grid, policy: Float[np.ndarray, "S A"]) -> Float[np.ndarray, "height width A"]:
-    board = np.full((*grid.shape, policy.shape[1]), np.nan)
-    board[tuple(grid.cells.T)] = policy
-    return board
+def _policy_picture(found: Behaviour, grid: Grid) -> Any:
+    """The chance of each move of `STEPS` in each cell, null where nothing leads away; None if actions are no moves."""
+    moves = moves_on_grid(found.mdp)
+    if moves is None:
+        return None
+    chances = np.stack([found.first_policy[:, (moves == step).all(axis=1)].sum(axis=1) for step in STEPS], axis=1)
+    board = np.full((*grid.shape, len(STEPS)), np.nan)
+    board[tuple(grid.cells.T)] = np.where(found.mdp.absorbing[:, None], np.nan, chances)
+    return plain(board)

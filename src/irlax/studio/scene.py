@@ -247,7 +247,10 @@ def _walk(value: Any, scene: Scene) -> tuple[Cell, ...]:
         if scene.is_end((row, column)):
             raise ValueError(f"A walk goes on from {(row, column)}, where walks end. Set `ends` to false.")
     if scene.horizon is not None and len(cells) - 1 > scene.horizon:
-        raise ValueError(f"A walk has {len(cells) - 1} steps, but the horizon is {scene.horizon}.")
+        raise ValueError(
+            f"A walk has {len(cells) - 1} steps, but the horizon is {scene.horizon}. Choose a longer horizon, or "
+            "remove the walk."
+        )
     return cells
 
 

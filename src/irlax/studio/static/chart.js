@@ -5,7 +5,7 @@
 import { shown, svg } from "./dom.js";
 
 const [WIDTH, HEIGHT] = [520, 210];
-const MARGIN = { left: 56, right: 14, top: 14, bottom: 40 };
+const [MARGIN, LINE] = [{ left: 56, right: 14, bottom: 40 }, 18];
 export const COLOURS = ["light-dark(#0072b2, #6cb6ec)", "light-dark(#d55e00, #ff9550)", "light-dark(#00785a, #3ccfa4)",
   "light-dark(#b0508a, #e3a0c8)", "light-dark(#9a6c00, #f0c04a)"];
 
@@ -24,6 +24,8 @@ export function newChart(label) {
 }
 
 export function drawChart(target, { curves, xlabel, ylabel, marker = null, rule = null, low = null }) {
+  // Above the curves there is a line of text for the label, and one for each name.
+  const above = LINE * Math.max(1, curves.filter(({ name }) => name).length) + 4;
   const known = curves.flatMap(({ x, y }) => x.map((at, i) => [at, y[i]]).filter(([, value]) => value !== null && Number.isFinite(value)));
   if (!known.length) return target.replaceChildren();
   const [xs, ys] = [known.map(([x]) => x), known.map(([, y]) => y)];
@@ -33,7 +35,7 @@ export function drawChart(target, { curves, xlabel, ylabel, marker = null, rule 
   const pad = (top - bottom) * 0.06;
   [bottom, top] = [low ?? bottom - pad, top + pad];
   const x = (value) => MARGIN.left + ((value - left) / (right - left || 1)) * (WIDTH - MARGIN.left - MARGIN.right);
-  const y = (value) => HEIGHT - MARGIN.bottom - ((value - bottom) / (top - bottom)) * (HEIGHT - MARGIN.top - MARGIN.bottom);
+  const y = (value) => HEIGHT - MARGIN.bottom - ((value - bottom) / (top - bottom)) * (HEIGHT - above - MARGIN.bottom);
   const parts = [];
   for (const value of ticks(bottom, top, 4)) {
     parts.push(svg("line", { class: "axis", x1: MARGIN.left, x2: WIDTH - MARGIN.right, y1: y(value), y2: y(value) }));
@@ -43,10 +45,10 @@ export function drawChart(target, { curves, xlabel, ylabel, marker = null, rule 
     parts.push(svg("text", { x: x(value), y: HEIGHT - MARGIN.bottom + 17, "text-anchor": "middle" }, shown(value)));
   }
   parts.push(svg("text", { x: (WIDTH + MARGIN.left) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, xlabel));
-  parts.push(svg("text", { x: 4, y: 10 }, ylabel));
+  parts.push(svg("text", { x: 4, y: 12 }, ylabel));
   if (rule) {
-    parts.push(svg("line", { class: "rule", x1: x(rule.x), x2: x(rule.x), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }));
-    parts.push(svg("text", { x: x(rule.x) - 6, y: MARGIN.top + 10, "text-anchor": "end" }, rule.label));
+    parts.push(svg("line", { class: "rule", x1: x(rule.x), x2: x(rule.x), y1: above, y2: HEIGHT - MARGIN.bottom }));
+    parts.push(svg("text", { x: x(rule.x) - 6, y: HEIGHT - MARGIN.bottom - 8, "text-anchor": "end" }, rule.label));
   }
   curves.forEach((curve, number) => {
     const colour = curve.colour ?? COLOURS[number % COLOURS.length];
@@ -55,7 +57,7 @@ export function drawChart(target, { curves, xlabel, ylabel, marker = null, rule 
     line.style.stroke = colour;
     parts.push(line);
     if (curve.name) {
-      const name = svg("text", { x: WIDTH - MARGIN.right, y: MARGIN.top + 14 * number, "text-anchor": "end" }, curve.name);
+      const name = svg("text", { x: WIDTH - MARGIN.right, y: 12 + LINE * number, "text-anchor": "end" }, curve.name);
       name.style.fill = colour;
       name.style.fontWeight = 600;
       parts.push(name);

@@ -33,7 +33,8 @@ function between(colours, share) {
 export function scaleOf(values, { signed = false, faint = false, top = null } = {}) {
   const known = values.filter((value) => value !== null && Number.isFinite(value));
   const largest = top ?? known.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-  const high = largest || 1;
+  // Rounding errors about 0 are no values to colour.
+  const high = largest > 1e-12 ? largest : 1;
   const isSigned = signed || known.some((value) => value < 0);
   const colours = (isSigned ? SIGNED : faint ? FAINT : AMOUNTS)[isDark() ? "dark" : "light"];
   const low = isSigned ? -high : 0;

@@ -1,5 +1,7 @@
 /* Elements and their texts. Data become text nodes and attributes, never markup. */
 
+/** Objectives of `MCEIRL`: [value, label]. */
+export const OBJECTIVES = [["likelihood", "likelihood"], ["discounted-likelihood", "discounted likelihood"], ["feature-matching", "feature matching"]];
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with properties (attributes where they have a dash, or are `class` or `role`) and children. */

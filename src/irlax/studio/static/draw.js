@@ -1,12 +1,21 @@
 /* Draw: a grid and walks in it, and the reward that follows. */
 
-import { checkbox, choices, h, select, shown, slider, svg } from "./dom.js";
+import { OBJECTIVES, checkbox, choices, h, select, shown, slider, svg } from "./dom.js";
 import { create } from "./grid_editor.js";
 import { createMap } from "./grid_map.js";
 
 const SIZES = [5, 8, 10, 12, 15, 20, 30];
-const OBJECTIVES = [["likelihood", "likelihood"], ["discounted-likelihood", "discounted likelihood"], ["feature-matching", "feature matching"]];
 const REWARDS = [["cells", "cells"], ["moves", "moves"], ["marks", "marks"]];
+/* Milliseconds after which a wait is explained. */
+const LONG = 1500;
+const MEANINGS = [
+  ["Slip", "the probability with which a move goes in a random direction."],
+  ["Discount γ", "how much a reward counts if it comes one step later: 0.9 is nine tenths."],
+  ["Horizon", "the number of steps that are planned for; ∞ if there is no last one."],
+  ["A reward of", "cells: a number for each cell. Moves: for each cell and direction. Marks: for goals and for hazards."],
+  ["Objective", "what is maximised: the likelihood of each step, the same with later steps counting less, or the match of visits."],
+  ["Penalty l2", "how strongly rewards are pulled to 0."],
+];
 /* Larger grids have a horizon at first: without one, a fit takes long. */
 const LARGE = 20;
 
@@ -73,7 +82,8 @@ export function drawView(app) {
   const l2 = slider({ label: "Penalty l2", min: -4, max: 0, step: 0.1, value: -1.7, format: (v) => shown(10 ** v, 2),
     onInput: (v) => change({ l2: Number((10 ** v).toPrecision(3)) }) });
   const controls = h("div.card.stack", {}, h("div.fields", {}, slip, discount, horizon, size), ends,
-    h("div.fields", {}, reward, objective, l2, h("p.note", {}, "A little of l2 keeps the reward finite when few walks are drawn.")));
+    h("div.fields", {}, reward, objective, l2, h("p.note", {}, "A little of l2 keeps the reward finite when few walks are drawn.")),
+    h("details", {}, h("summary", {}, "What these mean"), h("dl", {}, MEANINGS.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]))));
 
   const maps = {
     reward: createMap({ title: "Reward", small: "what explains the walks", signed: true }),
@@ -118,7 +128,14 @@ export function drawView(app) {
     objective.set(scene.objective);
     l2.set(Math.log10(Math.max(scene.l2, 1e-4)));
   });
-  app.on("busy", (_, isBusy) => isBusy && app.say("Inferring the reward …"));
+  app.on("preview", (_, values) => maps.reward.update({ board: state.scene.board, values, small: "not finished yet" }));
+  let waiting = null;
+  app.on("busy", (_, isBusy) => {
+    clearTimeout(waiting);
+    if (!isBusy) return;
+    app.say("Inferring the reward …");
+    waiting = setTimeout(() => app.say("Inferring the reward … The first fit on a grid of this size is compiled, which takes some seconds."), LONG);
+  });
   app.on("fit", () => {
     const { fit } = state;
     if (fit) app.say(`The fit ${fit.message} in ${fit.iterations} steps, ${Math.round(1000 * fit.seconds)} ms.`

@@ -15,7 +15,8 @@
    options     { tools: some of TOOLS, in order; tool: the first one; walks: false hides the walks }
 
    It returns
-     update(scene, { record })   show another scene; with record: true the one before can be undone. Calls no onChange.
+     update(scene, { record })   show another scene; with record: true the one before can be undone, and without it a
+                                 scene of another size cannot be undone to. Calls no onChange.
      destroy()                   remove everything.
      undo(), redo()              as the buttons do; they call onChange.
      scene                       the scene that is shown (read only).
@@ -387,7 +388,9 @@ export function create(element, scene, onChange = () => {}, options = {}) {
       return scene;
     },
     update(next, { record = false } = {}) {
+      const isResized = next.board.length !== scene.board.length || next.board[0].length !== scene.board[0].length;
       if (record) [past, future] = [[...past, scene].slice(-MOST_UNDONE), []];
+      else if (isResized) [past, future] = [[], []];
       [scene, gesture, walking] = [next, null, false];
       cursor = [Math.min(cursor[0], next.board.length - 1), Math.min(cursor[1], next.board[0].length - 1)];
       draw();

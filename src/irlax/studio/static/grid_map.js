@@ -1,7 +1,8 @@
 /* A map of a grid: a number in each cell (or one for each move), with needles for the policy, and a legend.
 
    createMap({ title, small, signed, faint, onChoose, isThumb }) → { element, update(data), choose(cell) }
-   data: { board, values, policy, open, caption } with values [row][column] (or [row][column][move]), null in walls. */
+   data: { board, values, policy, open, caption } with values [row][column] (or [row][column][move]), null in walls;
+   `policy` is null where walks end: there the mark of the cell is drawn, elsewhere needles. */
 
 import { h, shown, svg } from "./dom.js";
 import { scaleOf } from "./colours.js";
@@ -39,7 +40,7 @@ function needle(row, column, move, chance) {
 function needles(policy, inkOf) {
   const parts = new Map();
   policy.forEach((line, row) => line.forEach((chances, column) => chances?.forEach((chance, move) => {
-    if (!(chance > 0.06)) return;
+    if (chance === null || !(chance > 0.06)) return;
     const ink = inkOf(row, column);
     parts.set(ink, [...(parts.get(ink) ?? []), needle(row, column, move, chance)]);
   })));
@@ -62,7 +63,7 @@ export function createMap({ title, small = "", signed = false, faint = false, on
   const subtitle = h("small", { textContent: small });
   const heading = h("header", {}, h("h3", {}, title, subtitle), legend);
   const empty = h("p.empty", { hidden: true });
-  const element = h("div.map", {}, isThumb ? null : heading, drawing, empty);
+  const element = h("div.map", {}, isThumb ? null : heading, h("div.plane", {}, drawing, empty));
   if (isThumb) element.classList.add("thumb");
   if (onChoose) element.classList.add("choosing");
 
@@ -92,7 +93,7 @@ export function createMap({ title, small = "", signed = false, faint = false, on
 
   function glyph(row, column) {
     const character = data.board[row][column];
-    if (!GLYPHS[character] || data.policy) return [];
+    if (!GLYPHS[character] || data.policy?.[row][column]?.some((chance) => chance !== null)) return [];
     const value = [data.values[row][column]].flat()[0];
     const node = svg("path", { class: "glyph onpaint", d: GLYPHS[character], transform: `translate(${column + 0.5} ${row + 0.5})` });
     node.style.setProperty("--on", value === null ? "var(--ink)" : scale.on(value));
@@ -123,7 +124,8 @@ export function createMap({ title, small = "", signed = false, faint = false, on
       return;
     }
     scale = scaleOf(data.values.flat(2), { signed, faint, top: topOf(data.values) });
-    drawing.setAttribute("aria-label", `${title}: from ${shown(scale.low)} to ${shown(scale.high)}`);
+    drawing.setAttribute("aria-label", `${title}: from ${shown(scale.low)} to ${shown(scale.high)}`
+      + (onChoose ? ". Arrow keys choose a cell." : ""));
     tiles.replaceChildren(...data.values.flatMap((line, row) => line.flatMap((value, column) => tile(value, row, column))));
     const glyphs = data.board.flatMap((line, row) => [...line].flatMap((_, column) => glyph(row, column)));
     above.replaceChildren(...glyphs, ...(data.policy ? needles(data.policy, (row, column) => scale.on(data.values[row][column] ?? 0)) : []));
@@ -153,6 +155,20 @@ export function createMap({ title, small = "", signed = false, faint = false, on
     return cell[0] >= 0 && cell[1] >= 0 && cell[0] < height && cell[1] < width ? cell : null;
   }
 
+  const isFree = (row, column) => (data.board[row]?.[column] ?? "#") !== "#";
+
+  /** The next free cell in a direction, over walls. */
+  function beyond([row, column], [down, right]) {
+    do [row, column] = [row + down, column + right];
+    while (data.board[row]?.[column] === "#");
+    return isFree(row, column) ? [row, column] : null;
+  }
+
+  function firstFree() {
+    const row = data.board.findIndex((line) => /[^#]/.test(line));
+    return row < 0 ? null : [row, data.board[row].search(/[^#]/)];
+  }
+
   if (!isThumb) {
     drawing.onpointermove = (event) => data?.values && pointAt(cellOf(event));
     drawing.onpointerleave = () => pointAt(null);
@@ -162,10 +178,10 @@ export function createMap({ title, small = "", signed = false, faint = false, on
     drawing.onclick = (event) => data?.values && cellOf(event) && onChoose(cellOf(event));
     drawing.onkeydown = (event) => {
       const step = { ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowDown: [1, 0], ArrowLeft: [0, -1] }[event.key];
-      if (!step || !data?.board || !chosen) return;
-      const [row, column] = [chosen[0] + step[0], chosen[1] + step[1]];
-      if (data.board[row]?.[column] && data.board[row][column] !== "#") onChoose([row, column]);
+      if (!step || !data?.values) return;
       event.preventDefault();
+      const next = chosen ? beyond(chosen, step) : firstFree();
+      if (next) onChoose(next);
     };
   }
   const map = {

@@ -1,4 +1,4 @@
-/* Keep: first scenes, saving and loading, the Python that does the same, and light or dark. */
+/* Keep: examples, saving and loading, the Python that does the same, and light or dark. */
 
 import { h } from "./dom.js";
 import { redrawMaps } from "./grid_map.js";
@@ -21,8 +21,8 @@ function saveDialog(app) {
     said.textContent = what === "fit" ? "Fitting and saving …" : "Saving …";
     const answer = await app.ask("save", { scene: app.state.scene, name: name.value, what });
     if (answer.kind === "error") said.textContent = answer.message;
-    else if (answer.kind === "save") said.textContent = `Written: ${answer.written}, in the folder ${app.state.folder}.`
-      + (what === "fit" ? ` Open it here, or by \`irlax show ${answer.written}\`, \`irlax report\` or \`irlax.load\`.` : "");
+    else if (answer.kind === "save") said.replaceChildren(`Written: ${answer.written}, in the folder ${app.state.folder}.`, ...(what === "fit"
+      ? [" Open it here, or by ", h("code", { textContent: `irlax show "${answer.written}"` }), ", ", h("code", {}, "irlax report"), " or ", h("code", {}, "irlax.load"), "."] : []));
   };
   const download = () => {
     const text = JSON.stringify(app.state.scene, null, 1);
@@ -33,14 +33,14 @@ function saveDialog(app) {
   const file = h("input", { type: "file", accept: ".json,application/json", hidden: true });
   file.onchange = async () => {
     const [chosen] = file.files;
-    if (!chosen || chosen.size > 2 ** 20) return;
+    if (!chosen) return;
+    if (chosen.size > 2 ** 20) return (said.textContent = `${chosen.name} is too large for a scene.`);
     try {
-      const scene = JSON.parse(await chosen.text());
-      const answer = await app.ask("code", { scene });
+      const answer = await app.ask("load", { scene: JSON.parse(await chosen.text()) });
       if (answer.kind === "error") throw new Error(answer.message);
       node.close();
       app.show("draw");
-      app.setScene(scene);
+      app.setScene(answer.scene);
     } catch (error) {
       said.textContent = `${chosen.name} is not a scene: ${error.message}`;
     }
@@ -49,7 +49,7 @@ function saveDialog(app) {
   const button = (textContent, onclick, kind = "button.button") => h(kind, { type: "button", textContent, onclick });
   const node = dialog("Save and load", h("div.stack", {}, h("div.row", {}, name, button("Save scene", () => write("scene"), "button.button.main"), button("Save fit", () => write("fit"))),
     h("div.row", {}, button("Download the scene", download), button("Load from a file …", () => file.click()), file), said,
-    h("p.note", {}, "A fit is a folder, with its MDP and its walks as files that `irlax fit` reads too. Scenes of the folder are under Open.")));
+    h("p.note", {}, "A fit is a folder, with its MDP and its walks as files that ", h("code", {}, "irlax fit"), " reads too. Scenes of the folder are under Open.")));
   return node;
 }
 
@@ -87,7 +87,8 @@ function theme() {
     if (name) document.documentElement.dataset.theme = name;
     else delete document.documentElement.dataset.theme;
     button.textContent = THEME_NAMES[name];
-    button.setAttribute("aria-label", `Colours: ${THEME_NAMES[name]}`);
+    button.title = `Colours: ${THEME_NAMES[name].toLowerCase()}`;
+    button.setAttribute("aria-label", button.title);
     redrawMaps();
   };
   button.onclick = () => {
@@ -104,11 +105,11 @@ function theme() {
 }
 
 export function keepActions(app) {
-  const scenes = h("select", { "aria-label": "First scenes" });
+  const scenes = h("select", { "aria-label": "Examples" });
   app.on("show", (state, name) => {
     if (name !== "presets") return;
     const options = state.presets.map((scene, i) => h("option", { value: i, textContent: scene.title }));
-    scenes.replaceChildren(h("option", { value: "", textContent: "First scenes …" }), ...options);
+    scenes.replaceChildren(h("option", { value: "", textContent: "Examples …" }), ...options);
   });
   scenes.onchange = () => {
     if (scenes.value !== "") app.setScene(app.state.presets[Number(scenes.value)]);

@@ -12,7 +12,8 @@ import { openView } from "./open.js";
 
 const find = (selector) => document.querySelector(selector);
 
-/** What all views share. `on(name, listener)` is called as `listener(state)` after "scene", "fit" or "doubt" changed. */
+/** What all views share. `on(name, listener)` is called as `listener(state)` after "scene", "fit" or "doubt" changed;
+    "preview" comes with the reward of a fit that is not finished. */
 const state = {
   scene: null,
   /** The answer to the last fit, the scene that it is of, and its id; null while there is no walk. */
@@ -22,7 +23,7 @@ const state = {
   presets: [],
   folder: "",
 };
-const listeners = { scene: [], fit: [], doubt: [], busy: [], show: [] };
+const listeners = { scene: [], preview: [], fit: [], doubt: [], busy: [], show: [] };
 const emit = (name, ...more) => listeners[name].forEach((listener) => listener(state, ...more));
 
 const banner = (text) => {
@@ -30,7 +31,7 @@ const banner = (text) => {
   find(".banner").hidden = !text;
 };
 
-const ask = connect({ onLost: () => banner("The studio's server has gone. Start it again, and open the address that it prints.") });
+const ask = connect({ onLost: banner });
 
 export const app = {
   state,
@@ -54,20 +55,30 @@ function setScene(scene, { by = null, since = performance.now() } = {}) {
 async function refit(since) {
   const scene = state.scene;
   emit("busy", true);
-  const answer = await ask("fit", { scene });
+  let isSeen = false;
+  /** The time until the frame after the first map, and until the one after all of the fit. */
+  const measure = (name) => requestAnimationFrame(() => performance.measure(name, { start: since, end: performance.now() }));
+  const answer = await ask("fit", { scene }, (preview) => {
+    if (scene !== state.scene) return;
+    isSeen = true;
+    emit("preview", preview.reward);
+    measure("pointer-up to reward map");
+  });
   if (answer.kind === "stale" || scene !== state.scene) return;
   emit("busy", false);
   if (answer.kind === "error") {
     banner(answer.message);
+    app.say("There is no fit of what is drawn now; the last one is shown.");
     return;
   }
   banner("");
   state.fit = answer.empty ? null : { ...answer, scene };
   state.doubt = null;
   emit("fit");
-  requestAnimationFrame(() => {
-    if (!answer.empty) performance.measure("pointer-up to reward map", { start: since, end: performance.now() });
-  });
+  if (!answer.empty) {
+    if (!isSeen) measure("pointer-up to reward map");
+    measure("pointer-up to fit");
+  }
   if (state.fit) await askDoubt();
 }
 
@@ -133,6 +144,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawMaps
 
 async function start() {
   const first = await ask("hello");
+  if (first.kind !== "hello") return;
   [state.presets, state.folder] = [first.presets, first.folder];
   find(".where").textContent = `irlax ${first.version} · folder ${first.folder}`;
   emit("show", "presets");

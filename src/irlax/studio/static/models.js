@@ -29,7 +29,7 @@ function riskyDrawing() {
     return name === "goal" || name === "hazard" ? [dot] : [dot, svg("text", { x, y: y + (name === "start" ? 30 : -18), "text-anchor": "middle" }, name)];
   });
   const texts = [svg("text", { x: 116, y: 46, "text-anchor": "end" }, "safe"), svg("text", { x: 190, y: 138, "text-anchor": "middle" }, "risky: ½ each")];
-  const drawing = svg("svg", { class: "chart", viewBox: "0 0 480 180", role: "img", "aria-label": "RiskyPath: a sure detour to the goal, or a gamble" }, lines, nodes, texts, reward, hazard);
+  const drawing = svg("svg", { class: "chart", viewBox: "0 0 510 180", role: "img", "aria-label": "RiskyPath: a sure detour to the goal, or a gamble" }, lines, nodes, texts, reward, hazard);
   return {
     drawing,
     update(level) {
@@ -54,6 +54,7 @@ function riskySection(app) {
 
   async function ask() {
     const answer = await app.ask("risky", settings);
+    if (answer.kind === "error") app.complain(answer.message);
     if (answer.kind !== "risky") return;
     wait.hidden = true;
     drawing.update(settings.hazard);
@@ -62,7 +63,7 @@ function riskySection(app) {
     drawChart(chart, { curves, xlabel: "discount γ", ylabel: "chance of the risky action", low: 0, rule: { x: TURN, label: "log 2" } });
     const rows = Object.keys(NAMES).map((name) => h("tr", {}, h("td", {}, NAMES[name]), h("td", {}, shown(answer.chances[name])),
       h("td", {}, answer.learned ? shown(answer.learned[name]) : "–")));
-    table.replaceChildren(h("tr", {}, h("th", {}, ""), h("th", {}, "takes the risk"), h("th", {}, "learns a goal of")), ...rows);
+    table.replaceChildren(h("tr", {}, h("th", {}, ""), h("th", {}, "chance of the risk"), h("th", {}, "learned reward of the goal")), ...rows);
   }
 
   const element = h("div.split", {},

@@ -1,6 +1,6 @@
 /* Open: runs side by side, a live one, and a table with an MDP to be fitted. */
 
-import { checkbox, h, select, shown } from "./dom.js";
+import { OBJECTIVES, checkbox, h, select, shown, slider } from "./dom.js";
 import { COLOURS, drawChart, newChart } from "./chart.js";
 import { createMap } from "./grid_map.js";
 
@@ -47,7 +47,7 @@ function curvesOf({ step, ...columns }) {
 }
 
 export function runCard(name, answer, reportOf = null) {
-  const link = reportOf && h("a", { href: `report/${reportOf}`, target: "_blank", rel: "noopener", textContent: "the full report" });
+  const link = reportOf && h("a", { href: `report/${reportOf.split("/").map(encodeURIComponent).join("/")}`, target: "_blank", rel: "noopener", textContent: "the full report" });
   const state = h("p.note", { textContent: `${answer.method}: the fit ${answer.message}. ` });
   if (link) state.append(link);
   const [first, ...others] = answer.tables;
@@ -87,6 +87,7 @@ function liveCard(app, name, onDone) {
   async function follow() {
     if (isClosed) return;
     const answer = await app.ask("watch", { run: name, offset });
+    if (isClosed) return;
     if (answer.kind === "error") return app.complain(answer.message);
     if (answer.kind === "watch") {
       if (answer.offset < offset) columns.forEach((column) => ([column.x, column.y] = [[], []]));
@@ -111,6 +112,8 @@ export function openView(app) {
     shelf.append(waiting);
     if (kind === "live") return replace(name, liveCard(app, name, () => (close(name), open(name, "run"), refresh())));
     const answer = await app.ask("open", { run: name });
+    // It may have been closed, and opened again, in the meantime.
+    if (opened.get(name)?.element !== waiting) return;
     if (answer.kind === "error") {
       close(name);
       app.complain(answer.message);
@@ -134,7 +137,7 @@ export function openView(app) {
     const row = (name, kind) => checkbox({ label: kind === "live" ? `${name} (live)` : name, checked: opened.has(name),
       onChange: (isOn) => (isOn ? open(name, kind) : close(name)) });
     const rows = [...found.live.map((name) => row(name, "live")), ...found.runs.map((name) => row(name, "run"))];
-    list.replaceChildren(...(rows.length ? rows : [h("p.note", {}, "No runs in this folder. `fit.save(path)` and `irlax fit` write them.")]));
+    list.replaceChildren(...(rows.length ? rows : [h("p.note", {}, "No runs in this folder. ", h("code", {}, "fit.save(path)"), " and ", h("code", {}, "irlax fit"), " write them.")]));
     const saved = found.scenes.map((name) => h("button.button", { type: "button", textContent: name, onclick: () => load(name) }));
     scenes.replaceChildren(...(saved.length ? [h("div.row", {}, saved)] : [h("p.note", {}, "No scenes in this folder.")]));
     form.set(found);
@@ -153,7 +156,7 @@ export function openView(app) {
     opened.set(name, { element: card, close: () => {} });
     shelf.prepend(card);
   });
-  const again = h("button.button", { type: "button", textContent: "Look again", onclick: refresh });
+  const again = h("button.button", { type: "button", textContent: "Refresh", onclick: refresh });
 
   app.on("show", async (_, name, first = {}) => {
     if (name === "open") await refresh();
@@ -166,7 +169,7 @@ export function openView(app) {
   return [
     h("h2", {}, "Runs and data"),
     h("p.lead", {}, "Fits that were saved, side by side; a fit that is running; a table of choices with an MDP, to be fitted here."),
-    h("div.split", {}, h("div.card", {}, h("div.row", {}, h("h3.grow", {}, "Runs"), again), list), h("div.pair", {},
+    h("div.split", {}, h("div.card", {}, h("div.row", {}, h("h3.grow", {}, "Runs"), again), list), h("div.pair.wide", {},
       h("div.card", {}, h("h3", {}, "Scenes"), scenes), form.element)),
     h("div.stack", {}, h("div"), shelf),
   ];
@@ -176,6 +179,8 @@ function tableForm(app, onFit) {
   const table = select({ label: "Table (.csv, .parquet)", options: [], value: "", onChoose: () => {} });
   const mdp = select({ label: "MDP (.npz)", options: [], value: "", onChoose: () => {} });
   const reward = select({ label: "A reward of", options: [["s", "states"], ["sa", "states and actions"]], value: "s", onChoose: () => {} });
+  const objective = select({ label: "Objective", options: OBJECTIVES, value: "likelihood", onChoose: () => {} });
+  const l2 = slider({ label: "Penalty l2", min: -4, max: 0, step: 0.1, value: -2, format: (v) => shown(10 ** v, 2), onInput: () => {} });
   const names = { episode: "episode", time: "t", state: "state", action: "action" };
   const columns = Object.entries(names).map(([name, value]) => [name, h("input", { type: "text", value, "aria-label": `Column of the ${name}` })]);
   const note = h("p.note");
@@ -184,7 +189,7 @@ function tableForm(app, onFit) {
   async function fit() {
     if (!table.node.value || !mdp.node.value) return (note.textContent = "Choose a table and an MDP from the folder of the studio.");
     note.textContent = "Fitting …";
-    const fields = { table: table.node.value, mdp: mdp.node.value, reward: reward.node.value, objective: "likelihood", l2: 0.01 };
+    const fields = { table: table.node.value, mdp: mdp.node.value, reward: reward.node.value, objective: objective.node.value, l2: Number((10 ** l2.input.value).toPrecision(3)) };
     const answer = await app.ask("table", { ...fields, columns: Object.fromEntries(columns.map(([name, input]) => [name, input.value])) });
     note.textContent = answer.kind === "error" ? answer.message : "";
     if (answer.kind === "table") onFit(`${fields.table} in ${fields.mdp}`, answer);
@@ -192,7 +197,7 @@ function tableForm(app, onFit) {
   }
 
   const inputs = columns.map(([name, input]) => h("label.field", {}, h("span", {}, `Column: ${name}`), input));
-  const element = h("div.card.stack", {}, h("h3", {}, "Fit a table"), table, mdp, reward, h("details", {}, h("summary", {}, "Columns"), h("div.fields", {}, inputs)), button, note);
+  const element = h("div.card.stack", {}, h("h3", {}, "Fit a table"), table, mdp, reward, objective, l2, h("details", {}, h("summary", {}, "Columns"), h("div.fields", {}, inputs)), button, note);
   return {
     element,
     set(found) {

@@ -46,6 +46,8 @@ export function whatIfView(app) {
     const { fit } = state;
     if (!isShown || !changed) return;
     if (!fit) return show(null);
+    // Another fit is on its way, or there is none of what is drawn now.
+    if (fit.scene !== state.scene) return null;
     const answer = await app.ask("what-if", { of: fit.id, scene: changed });
     if (answer.kind === "error") app.complain(answer.message);
     if (answer.kind === "what-if") show(answer);
@@ -57,7 +59,7 @@ export function whatIfView(app) {
     const part = (found) => (found ? { board, values: found.model, policy: found.policy, capped: changed.ends } : empty);
     reward.update(answer ? { board, values: answer.learned.reward, small: changed.reward === "marks" ? "it moves with the marks" : "it stays in its cells" } : empty);
     learned.update(part(answer?.learned));
-    truth.update(answer?.truth ? part(answer.truth) : { board, values: null, caption: "The truth is known in some of the first scenes only." });
+    truth.update(answer?.truth ? part(answer.truth) : { board, values: null, caption: "The truth is known in some of the examples only." });
     returns.hidden = !answer?.returns;
     if (returns.hidden) return;
     const all = Object.entries(answer.returns);
