@@ -34,11 +34,11 @@ PROBE, ROUNDING = 1e-4, 1e-6
 
 
 class Words(NamedTuple):
-    """How messages name a group and the units, and what to do if its probabilities have no finite log-odds."""
+    """How messages name a group and the units, and what to do about a probability of 0 or 1."""
 
     group: str
     units: str
-    without_odds: str
+    at_the_edge: str
 
 
 class Assessment(NamedTuple):
@@ -93,7 +93,7 @@ def _divergence(changes: "Changes", words: Words) -> str:
     g = int(changes.largest.argmax())
     name = f"{words.group.capitalize()} {g + 1}"
     if changes.by_probability[g] > changes.by_policy[g]:
-        return f"{name} has a probability at the edge of what is possible, 0 or 1: {words.without_odds}."
+        return f"{name} has a probability at the edge of what is possible, 0 or 1: {words.at_the_edge}."
     return f"{name} is perfectly consistent in a choice, so its parameters grow without bound: pass `l2=`."
 
 
