@@ -371,7 +371,15 @@ TOL, MOST_STEPS = 1e-6, 3000
 
 def methods(given):
     """EM alone, a solver alone from every start, and both, as `SwitchingIRL` does it: seconds, steps, maxima."""
-    panels = [searched(seed) for seed in range(given.panels + 1)][1:]  # The first one compiles.
+    return {
+        "6 states, 3 features": compared([small_panel(seed) for seed in range(given.panels + 1)]),
+        "60 states, 5 features": compared([large_panel(seed) for seed in range(given.panels // 4 + 1)]),
+    }
+
+
+def compared(problems):
+    """The three ways on panels, of which the first is left out, because it compiles."""
+    panels = [searched(problem, seed) for seed, problem in enumerate(problems)][1:]
     best = np.array([max(each["log_likelihood"] for each in panel.values()) for panel in panels])
     result = {}
     for name in panels[0]:
@@ -388,8 +396,30 @@ def methods(given):
     return rounded(result)
 
 
-def searched(seed):
-    """One panel of three motives, its likelihood maximised in each way from the same four starts."""
+def small_panel(seed):
+    """An MDP, a reward and demonstrations of three motives."""
+    return panel(20_000 + seed, 3)[:3]
+
+
+def large_panel(seed):
+    """The same with ten times as many states."""
+    import jax
+
+    import irlax as ix
+    from irlax.estimators.mixed.simulation import simulate_motives
+
+    mdp, rng = ix.envs.RandomMDP(60, 4, discount=0.95, seed=1).mdp, np.random.default_rng(3)
+    features, rewards = rng.normal(size=(60, 4, 5)), rng.normal(size=(3, 5))
+    policies = np.stack([np.asarray(ix.soft_plan(mdp, features @ theta).policy) for theta in rewards])
+    switching = np.full((3, 3), (1 - STAY) / 2) + (STAY - (1 - STAY) / 2) * np.eye(3)
+    demos, _ = simulate_motives(
+        mdp, policies, np.full(3, 1 / 3), switching, num=60, length=60, key=jax.random.key(seed)
+    )
+    return mdp, ix.LinearReward(features), demos
+
+
+def searched(problem, seed):
+    """The likelihood of a panel of three motives maximised in each way from the same four starts."""
     import jax
 
     import irlax as ix
@@ -403,7 +433,7 @@ def searched(seed):
     from irlax.iteration import Session
     from irlax.precision import scope
 
-    mdp, reward, demos, _ = panel(20_000 + seed, 3)
+    mdp, reward, demos = problem
     estimator, length = ix.SwitchingIRL(num_motives=3, progress=False), 60
     with scope():
         rewards, experts = bound_rewards(mdp, reward, demos, "auto", num_groups=3)
