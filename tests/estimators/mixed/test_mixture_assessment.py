@@ -109,6 +109,8 @@ def test_held_out_individuals_are_scored_with_their_types_summed_out(fit, tmp_pa
 def test_what_cannot_be_scored_is_refused(fit, as_a_user):
     with pytest.raises(TypeError, match="Demonstrations"):
         fit.score(np.zeros(3))
+    with pytest.raises(ValueError, match=r"one reward for all groups .* a list of 2"):
+        ix.MixtureIRL().fit(MDP, [REWARD, REWARD], DEMOS, key=jax.random.key(0))
     with pytest.raises(ValueError, match="label for each episode"):
         fit.score(DEMOS, individual=[1, 2])
     with pytest.raises(ValueError, match="5 individuals"):
