@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from irlax.analysis.standard_errors import Kind, confidence_interval
+from irlax.analysis.standard_errors import Kind, confidence_interval, not_identified
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.averages import Cells, Estimates, estimates_of
 from irlax.estimators.tabular.inference import Cluster, all_demos
