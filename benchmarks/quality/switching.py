@@ -2,7 +2,9 @@
 
     .venv/bin/python -m benchmarks.quality.switching grid --processes 2
     .venv/bin/python -m benchmarks.quality.switching coverage --processes 2
+    .venv/bin/python -m benchmarks.quality.switching states --replicates 200 --processes 2
     .venv/bin/python -m benchmarks.quality.switching number --processes 2
+    .venv/bin/python -m benchmarks.quality.switching methods
     .venv/bin/python -m benchmarks.quality.switching maze
     .venv/bin/python -m benchmarks.quality.switching goals --replicates 100
 
@@ -10,7 +12,8 @@
 and the present state, on the authors' split: sequences 0, 5, 10, … of the first 200 are for testing. It is read from
 ../shared/data/switching or `--data`. The discount, which is not in the file, is that at which the true rewards are
 likeliest given the true motives; the penalty is chosen by cross-validation over the training sequences. `coverage`
-counts how often 95% intervals contain the truth in simulated panels. `number` counts how often the right number of
+counts how often 95% intervals contain the truth in simulated panels, and `states` where switching depends on the state.
+`methods` maximises the likelihood by EM, by Newton's method, and by both. `number` counts how often the right number of
 motives is chosen. `maze` fits three motives with switching that depends on the state to 240 sequences of 500 steps in
 a labyrinth of 127 places. `goals` counts how often 95% intervals of two types of drivers contain the truth, in
 simulated trips on the public network Sioux Falls, with links as states (../shared/data/networks, or `--networks`). Each
@@ -320,6 +323,159 @@ def coverage(given):
     return result
 
 
+#: The probability of leaving each motive in each of five states.
+LEAVING = np.array([[0.05, 0.2], [0.3, 0.1], [0.1, 0.1], [0.05, 0.3], [0.15, 0.05]])
+
+
+def covered_states(seed):
+    """Whether 95% intervals of the switching probabilities in each state contain the truth, and those of θ."""
+    import jax
+
+    import irlax as ix
+    from irlax.estimators.mixed.simulation import simulate_motives
+
+    mdp = ix.envs.RandomMDP(5, 3, discount=0.9, seed=7).mdp
+    features, rewards = np.random.default_rng(7).normal(size=(5, 3, 2)), REWARDS[:2, :2]
+    policies = np.stack([np.asarray(ix.soft_plan(mdp, features @ theta).policy) for theta in rewards])
+    rows = [[1 - LEAVING[:, 0], LEAVING[:, 0]], [LEAVING[:, 1], 1 - LEAVING[:, 1]]]
+    switching = np.moveaxis(np.array(rows), -1, 0)
+    demos, _ = simulate_motives(mdp, policies, [0.6, 0.4], switching, num=60, length=80, key=jax.random.key(seed))
+    estimator = ix.SwitchingIRL(num_starts=2, by_state=True, switching_l2=0.001, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = estimator.fit(mdp, ix.LinearReward(features), demos, key=jax.random.key(seed))
+    if not fit.converged:
+        return None
+    distance = np.linalg.norm(fit.parameters[0] - rewards, axis=1)
+    order = [0, 1] if distance[0] < distance[1] else [1, 0]
+    found, others = {}, ([0, 1], [1, 0])
+    for kind in ("hessian", "sandwich"):
+        error = fit.switching_errors(kind)[:, *others]
+        inside = np.abs(fit.switching[:, *others] - LEAVING[:, order]) < 1.959964 * error
+        theta = np.abs(np.stack(fit.parameters) - rewards[order]) < 1.959964 * np.stack(fit.standard_errors(kind))
+        found |= {f"{kind}, rewards": theta.mean(), f"{kind}, switching": inside.mean()}
+    return found
+
+
+def states(given):
+    """How often 95% intervals contain the truth where switching depends on the state."""
+    fits = spread(covered_states, list(range(given.replicates)), given.processes)
+    good = [each for each in fits if each is not None]
+    rows = {name: float(np.mean([each[name] for each in good])) for name in good[0]}
+    return {"panels": len(fits), "converged": len(good), "coverage": rounded(rows)}
+
+
+#: A solver has converged at a gradient of this size, and EM stops after so many steps.
+TOL, MOST_STEPS = 1e-6, 3000
+
+
+def methods(given):
+    """EM alone, a solver alone from every start, and both, as `SwitchingIRL` does it: seconds, steps, maxima."""
+    return {
+        "6 states, 3 features": compared([small_panel(seed) for seed in range(given.panels + 1)]),
+        "60 states, 5 features": compared([large_panel(seed) for seed in range(given.panels // 4 + 1)]),
+    }
+
+
+def compared(problems):
+    """The three ways on panels, of which the first is left out, because it compiles."""
+    panels = [searched(problem, seed) for seed, problem in enumerate(problems)][1:]
+    best = np.array([max(each["log_likelihood"] for each in panel.values()) for panel in panels])
+    result = {}
+    for name in panels[0]:
+        of = [panel[name] for panel in panels]
+        reached = np.array([each["log_likelihood"] for each in of])
+        result[name] = {
+            "median_seconds": float(np.median([each["seconds"] for each in of])),
+            "most_seconds": max(each["seconds"] for each in of),
+            "median_steps": float(np.median([each["steps"] for each in of])),
+            "at_the_best_maximum": int((reached > best - 1e-4).sum()),
+            "to_the_tolerance": sum(each["gradient"] <= TOL for each in of),
+            "panels": len(of),
+        }
+    return rounded(result)
+
+
+def small_panel(seed):
+    """An MDP, a reward and demonstrations of three motives."""
+    return panel(20_000 + seed, 3)[:3]
+
+
+def large_panel(seed):
+    """The same with ten times as many states."""
+    import jax
+
+    import irlax as ix
+    from irlax.estimators.mixed.simulation import simulate_motives
+
+    mdp, rng = ix.envs.RandomMDP(60, 4, discount=0.95, seed=1).mdp, np.random.default_rng(3)
+    features, rewards = rng.normal(size=(60, 4, 5)), rng.normal(size=(3, 5))
+    policies = np.stack([np.asarray(ix.soft_plan(mdp, features @ theta).policy) for theta in rewards])
+    switching = np.full((3, 3), (1 - STAY) / 2) + (STAY - (1 - STAY) / 2) * np.eye(3)
+    demos, _ = simulate_motives(
+        mdp, policies, np.full(3, 1 / 3), switching, num=60, length=60, key=jax.random.key(seed)
+    )
+    return mdp, ix.LinearReward(features), demos
+
+
+def searched(problem, seed):
+    """The likelihood of a panel of three motives maximised in each way from the same four starts."""
+    import jax
+
+    import irlax as ix
+    from irlax.estimators.mixed.cells_of_experts import cells_of
+    from irlax.estimators.mixed.estimation import bound_rewards
+    from irlax.estimators.mixed.expectation_maximisation import em_step
+    from irlax.estimators.mixed.search import SHORT_RUN, Search
+    from irlax.estimators.mixed.switching import MIN_GAIN, START_CHOICES
+    from irlax.estimators.tabular.problem import largest
+    from irlax.estimators.tabular.solvers import Newton, minimise
+    from irlax.iteration import Session
+    from irlax.precision import scope
+
+    mdp, reward, demos = problem
+    estimator, length = ix.SwitchingIRL(num_motives=3, progress=False), 60
+    with scope():
+        rewards, experts = bound_rewards(mdp, reward, demos, "auto", num_groups=3)
+        problem = estimator._problem(cells_of(rewards, experts, num_groups=3), experts, None, 0.0)
+        search = Search(4, TOL, MOST_STEPS, MIN_GAIN * length, START_CHOICES / length, estimator._words)
+        starts, loss = search._starts(problem, jax.random.key(seed)), problem.to_problem()
+        scale = np.asarray(loss.scale)
+
+        def climbed(at, steps):
+            for taken in range(steps):
+                if largest(at.gradient, scale) <= TOL:
+                    return at, taken
+                at = loss.evaluate(em_step(problem, at, TOL), at.warm_starts)
+            return at, steps
+
+        def by_em():
+            short = min((climbed(loss.evaluate(start), SHORT_RUN)[0] for start in starts), key=lambda at: at.loss)
+            at, steps = climbed(short, MOST_STEPS)
+            return at, steps + SHORT_RUN * len(starts)
+
+        def by_solver():
+            sessions = [Session("") for _ in starts]
+            ends = [
+                minimise(Newton(max_steps=MOST_STEPS), loss, start, TOL, session).at
+                for start, session in zip(starts, sessions, strict=True)
+            ]
+            return min(ends, key=lambda at: at.loss), sum(len(session.history) - 1 for session in sessions)
+
+        def by_both():
+            end, history, _ = search.run(problem, jax.random.key(seed), Session(""))
+            return end.at, len(history) - 1 + SHORT_RUN * (len(starts) - 1)
+
+        found = {}
+        for name, maximised in (("EM", by_em), ("Newton's method", by_solver), ("EM, then Newton's method", by_both)):
+            began = time.perf_counter()
+            at, steps = maximised()
+            seconds, gradient = time.perf_counter() - began, float(largest(at.gradient, scale))
+            found[name] = {"seconds": seconds, "steps": steps, "gradient": gradient}
+            found[name]["log_likelihood"] = -float(at.loss) * problem.total
+    return found
+
+
 def chosen(work):
     """The number of motives that each criterion chooses for one panel."""
     import jax
@@ -468,7 +624,7 @@ def rounded(value):
     return round(float(value), 5) if isinstance(value, (float, np.floating)) else value
 
 
-PARTS = {"grid": grid, "coverage": coverage, "number": number, "maze": maze, "goals": goals}
+PARTS = {part.__name__: part for part in (grid, coverage, states, number, methods, maze, goals)}
 
 
 def main():

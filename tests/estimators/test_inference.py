@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 import irlax as ix
+from irlax.analysis.standard_errors import identified_covariance
 from irlax.estimators.tabular import cross_validation
 from irlax.estimators.tabular.bootstrap import Likelihood, Refits
 from irlax.estimators.tabular.expert import Expert
@@ -275,3 +276,11 @@ def test_a_penalty_steadies_estimates_and_identifies_nothing():
     assert np.all(fit.standard_errors() < plain.standard_errors())
     table = ix.MCEIRL(objective="likelihood", l2=0.2).fit(mdp, ix.TabularReward("s"), demos)
     assert np.isnan(table.standard_errors()).all()
+
+
+def test_a_penalty_is_the_least_that_leaves_what_is_identified_as_it_is():
+    """Of features (f, 2f) only η = θ₁ + 2θ₂ is identified, whose least penalty is ½λη²/5."""
+    curvature, penalty, sum_of_both = 3.0, 2.0, np.array([1.0, 2.0])
+    inner = identified_covariance("hessian", curvature * np.outer(sum_of_both, sum_of_both), np.ones((4, 2)), penalty)
+    error = sum_of_both @ inner @ sum_of_both
+    np.testing.assert_allclose(error, curvature / (curvature + penalty / 5) ** 2, rtol=1e-12)

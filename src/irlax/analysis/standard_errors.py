@@ -112,8 +112,15 @@ def rank(curvature: Float[np.ndarray, "K K"]) -> int:
 
 def hidden(curvature: Float[np.ndarray, "K K"]) -> Bool[np.ndarray, " K"]:
     """The parameters that change along a direction that the data do not identify."""
-    _, sizes, axes = _in_own_units(curvature)
-    return np.abs(axes[:, ~_identified(sizes)]).max(axis=1, initial=0.0) > 1e-5
+    return not_identified(curvature, np.eye(len(curvature)))
+
+
+def not_identified(curvature: Float[np.ndarray, "K K"], slopes: Float[np.ndarray, "Q K"]) -> Bool[np.ndarray, " Q"]:
+    """Which functions, by their slopes in the parameters, change along a direction that the data do not identify."""
+    units, sizes, axes = _in_own_units(curvature)
+    own = slopes / units
+    along = np.abs(own @ axes[:, ~_identified(sizes)]).max(axis=1, initial=0.0)
+    return along > 1e-5 * np.linalg.norm(own, axis=1)
 
 
 def _in_own_units(
@@ -134,10 +141,17 @@ def _identified(sizes: Float[np.ndarray, " K"]) -> Bool[np.ndarray, " K"]:
 def inverse_where_identified(
     curvature: Float[np.ndarray, "K K"], penalty: float | Float[np.ndarray, " K"]
 ) -> Float[np.ndarray, "K K"]:
-    """(curvature + penalty)⁻¹ on the directions that the data identify."""
+    """(curvature + penalty)⁻¹ on the directions that the data identify.
+
+    Along the others the estimate is where the penalty is least, so that there it resists less than it could.
+    """
     units, sizes, axes = _in_own_units(curvature)
-    basis = axes[:, _identified(sizes)]
-    inner = basis.T @ (curvature / np.outer(units, units) + np.diag(penalty / units**2)) @ basis
+    known = _identified(sizes)
+    basis, rest = axes[:, known], axes[:, ~known]
+    own = np.diag(penalty / units**2)
+    across = basis.T @ own @ rest
+    resisted = basis.T @ own @ basis - across @ np.linalg.pinv(rest.T @ own @ rest, hermitian=True) @ across.T
+    inner = basis.T @ (curvature / np.outer(units, units)) @ basis + resisted
     return basis @ np.linalg.solve(inner, basis.T) / np.outer(units, units)
 
 

@@ -217,6 +217,15 @@ def test_paths_of_their_own_share_only_the_size_of_the_drift(world):
     assert np.isclose(own.score(both, individual=individual) * 2, 2 * one.score(half))
     with pytest.raises(ValueError, match="cy have no path"):
         own.score(half, individual=np.repeat("cy", N // 2))
+    # The first episode is not of the first individual because it is the first.
+    for over in ("steps", "episodes"):
+        estimator = ix.DriftingIRL(over=over, every=10, shared=False, drift=SIGMA, first=3.0)
+        numbered = dataclasses.replace(both, labels=None)
+        by_number = estimator.fit(mdp, reward, numbered, individual=np.repeat([0, 1], N // 2))
+        with pytest.raises(ValueError, match="give `individual=`"):
+            by_number.score(numbered)
+        with pytest.raises(ValueError, match="must name its individual"):
+            estimator.fit(mdp, reward, numbered, individual=np.repeat([0, 1], N // 2), held_out=numbered)
     assert len(own.rewards) == 2 * B and own.plot().axes[0].get_legend() is not None
 
 

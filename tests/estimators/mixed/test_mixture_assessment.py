@@ -8,7 +8,8 @@ import pytest
 from scipy.special import log_softmax, logsumexp
 
 import irlax as ix
-from irlax.estimators.mixed.assessment import Words, assess_groups
+from irlax.estimators.mixed.assessment import assess_groups
+from irlax.estimators.mixed.mixture import WORDS
 from irlax.estimators.mixed.mixture_fit import mixture_problem
 from irlax.estimators.mixed.mixture_page import mixture_page
 from irlax.estimators.mixed.observed_cells import ObservedCells
@@ -61,7 +62,7 @@ def test_a_type_that_nobody_is_of_is_one_too_many_however_small_its_share(fit, o
         # Nobody takes the actions as evenly as the third type would.
         x = np.concatenate([fit.parameters.ravel(), [0.0, 0.0], [np.log(fit.shares[1] / fit.shares[0]), odds]])
         found = Solution(mixture.to_problem().evaluate(x), ix.Status.CONVERGED, [])
-        end = assess_groups(mixture, found, Session(""), tol=1e-7, words=Words("type", "individuals"))
+        end = assess_groups(mixture, found, Session(""), tol=1e-7, words=WORDS)
     assert end.status is ix.Status.UNBOUNDED
     assert "Type 3" in end.reason and "24 individuals" in end.reason and "fewer types" in end.reason
 
@@ -108,6 +109,8 @@ def test_held_out_individuals_are_scored_with_their_types_summed_out(fit, tmp_pa
 def test_what_cannot_be_scored_is_refused(fit, as_a_user):
     with pytest.raises(TypeError, match="Demonstrations"):
         fit.score(np.zeros(3))
+    with pytest.raises(ValueError, match=r"one reward for all groups .* a list of 2"):
+        ix.MixtureIRL().fit(MDP, [REWARD, REWARD], DEMOS, key=jax.random.key(0))
     with pytest.raises(ValueError, match="label for each episode"):
         fit.score(DEMOS, individual=[1, 2])
     with pytest.raises(ValueError, match="5 individuals"):

@@ -34,10 +34,11 @@ PROBE, ROUNDING = 1e-4, 1e-6
 
 
 class Words(NamedTuple):
-    """How messages name a group and the units."""
+    """How messages name a group and the units, and what to do about a probability of 0 or 1."""
 
     group: str
     units: str
+    at_the_edge: str
 
 
 class Assessment(NamedTuple):
@@ -68,19 +69,19 @@ def assess_groups(problem: HiddenProblem, found: Solution, session: Session, *, 
     options = problem.cells.available(problem.expected(found.at).counts * problem.total)
     at, curvature, changes = _extra_newton_steps(options, problem, found.at, session)
     redundant = _redundant_group(problem, at)
-    sizes = [change.max() for change in changes]
+    sizes = [change.largest.max() for change in changes]
     unidentified = _changes(options, problem, at, at.x + PROBE * curvature.unidentified)
     status, reason = Status.UNBOUNDED, ""
     if redundant is not None:
         reason = _redundancy(problem, at, redundant, words)
     elif len(sizes) > 2 and min(sizes) > DIVERGING_CHANGE:
-        reason = _divergence(int(changes[-1].argmax()), words)
+        reason = _divergence(changes[-1], words)
     elif sizes[-1] > CONVERGED_CHANGE:
         status, reason = Status.STALLED, "Newton's method does not converge: raise `num_starts`, or pass `l2=`."
     elif curvature.least < -SADDLE:
         status, reason = Status.STALLED, "It is at a saddle point of the likelihood: raise `num_starts`."
-    elif unidentified.max() > ROUNDING:
-        reason = _divergence(int(unidentified.argmax()), words)
+    elif unidentified.largest.max() > ROUNDING:
+        reason = _divergence(unidentified, words)
     elif largest(at.gradient, np.asarray(problem.to_problem().scale)) <= tol:
         status = Status.CONVERGED
     else:
@@ -88,11 +89,12 @@ def assess_groups(problem: HiddenProblem, found: Solution, session: Session, *, 
     return Assessment(at, status, reason, -float(at.gradient @ curvature.step) / 2)
 
 
-def _divergence(g: int, words: Words) -> str:
-    return (
-        f"{words.group.capitalize()} {g + 1} is perfectly consistent in a choice, so its parameters grow without "
-        f"bound: pass `l2=`."
-    )
+def _divergence(changes: "Changes", words: Words) -> str:
+    g = int(changes.largest.argmax())
+    name = f"{words.group.capitalize()} {g + 1}"
+    if changes.by_probability[g] > changes.by_policy[g]:
+        return f"{name} has a probability at the edge of what is possible, 0 or 1: {words.at_the_edge}."
+    return f"{name} is perfectly consistent in a choice, so its parameters grow without bound: pass `l2=`."
 
 
 def _redundancy(problem: HiddenProblem, at: Evaluation, groups: tuple[int, int], words: Words) -> str:
@@ -128,12 +130,12 @@ def _curvature(problem: AbstractProblem, at: Evaluation) -> Curvature:
 
 def _extra_newton_steps(
     options: AvailableChoices, groups: HiddenProblem, at: Evaluation, session: Session
-) -> tuple[Evaluation, Curvature, list[Float[np.ndarray, " G"]]]:
+) -> tuple[Evaluation, Curvature, list["Changes"]]:
     """The point after Newton steps to convergence (or `EXTRA_STEPS`), its curvature, and the changes by each step."""
     problem = groups.to_problem()
     curvature = _curvature(problem, at)
     changes = [_changes(options, groups, at, at.x + curvature.step)]
-    while changes[-1].max() > CONVERGED_CHANGE and len(changes) <= EXTRA_STEPS:
+    while changes[-1].largest.max() > CONVERGED_CHANGE and len(changes) <= EXTRA_STEPS:
         new = problem.evaluate(at.x + curvature.step, at.warm_starts)
         if not new.loss <= at.loss + 1e-13 * abs(at.loss):
             break
@@ -160,10 +162,23 @@ def _redundant_group(problem: HiddenProblem, at: Evaluation) -> tuple[int, int] 
     return None
 
 
+class Changes(NamedTuple):
+    """For each group, the largest change of its log policy in observed states, and of its log probabilities."""
+
+    by_policy: Float[np.ndarray, " G"]
+    by_probability: Float[np.ndarray, " G"]
+
+    @property
+    def largest(self) -> Float[np.ndarray, " G"]:
+        """The larger of the two; infinite where it is not a number."""
+        changes = np.maximum(self.by_policy, self.by_probability)
+        return np.where(np.isfinite(changes), changes, np.inf)
+
+
 def _changes(
     options: AvailableChoices, problem: HiddenProblem, before: Evaluation, after: Float[np.ndarray, " P"]
-) -> Float[np.ndarray, " G"]:
-    """For each group, the largest change of its log policy in observed states, or of its log probabilities."""
+) -> Changes:
+    """The changes of each group by a step."""
     scale = np.asarray(problem.to_problem().scale)
     first, then = (options.log_policies((x / scale)[: problem.num_rewards]) for x in (before.x, after))
     with np.errstate(invalid="ignore"):
@@ -171,6 +186,4 @@ def _changes(
         change = np.where(then == first, 0.0, np.abs(then - first))
     by_policy = np.where(options.used, change, 0.0).max(axis=1, initial=0.0)
     logs = [problem.hidden.log_probabilities(problem.rest(x)) for x in (before.x, after)]
-    by_probability = np.abs(logs[1] - logs[0]).reshape(problem.num_groups, -1).max(axis=1)
-    changes = np.maximum(by_policy, by_probability)
-    return np.where(np.isfinite(changes), changes, np.inf)
+    return Changes(by_policy, np.abs(logs[1] - logs[0]).reshape(problem.num_groups, -1).max(axis=1))

@@ -137,6 +137,12 @@ class DriftingIRL(AbstractTabularIRL):
         if demos.goals is not None:
             raise ValueError("A drifting reward is fitted to demonstrations without goals of their own.")
         self._group(reward.bind(mdp).num_parameters)
+        unknown = individual is not None if self.over == "episodes" else getattr(held_out, "labels", None) is None
+        if held_out is not None and not self.shared and unknown:
+            raise ValueError(
+                "Where individuals have paths of their own, each held-out episode must name its individual: leave "
+                "`held_out` out, and call `score(demos, individual=...)` of the fit."
+            )
         constant = self._constant(mdp, reward, demos)
         with scope():
             problem = self._problem(constant, individual)

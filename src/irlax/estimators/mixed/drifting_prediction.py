@@ -38,6 +38,11 @@ def mean_log_likelihood(fit: DriftingFit, demos: Demonstrations, individual: Any
 def _path_of_episodes(fit: DriftingFit, demos: Demonstrations, individual: Any) -> Int[np.ndarray, " N"]:
     if fit.clock.shared:
         return np.zeros(demos.num_episodes, int)
+    if len(fit.individuals) > 1 and individual is None and (fit.clock.over == "episodes" or demos.labels is None):
+        raise ValueError(
+            f"Each of {len(fit.individuals)} individuals has a path of its own: give `individual=`, the label of the "
+            f"individual of each episode."
+        )
     labels, person = fit.clock.individuals(demos, individual)
     known = {label: place for place, label in enumerate(fit.individuals.tolist())}
     unknown = [label for label in np.asarray(labels).tolist() if label not in known]

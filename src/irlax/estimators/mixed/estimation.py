@@ -41,8 +41,9 @@ def bound_rewards(
         bound, experts = pair_up(mdp, reward, demos, None, start, goals=goals)
         return [bound], experts
     if own != {num_groups} or not all(isinstance(entry, Sequence) for entry in entries):
+        several_groups = f", or a list of {num_groups}, one for each group" if num_groups > 1 else " for all groups"
         raise ValueError(
-            f"`reward` must be one reward, or a list of {num_groups}, one for each of them (in each MDP), but has "
+            f"`reward` must be one reward{several_groups} (in each MDP), but is a list of "
             f"{', '.join(map(str, sorted(own)))}."
         )
     rewards: Rewards = []

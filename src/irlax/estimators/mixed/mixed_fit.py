@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
+from scipy.linalg import block_diag
 
-from irlax.analysis.standard_errors import Kind, covariance
+from irlax.analysis.standard_errors import Kind, identified_covariance, not_identified
 from irlax.demos import Demonstrations
 from irlax.estimators.fit import Fit
 from irlax.estimators.mixed.hidden_problem import HiddenProblem
@@ -155,23 +156,25 @@ class AbstractMixedFit(Fit):
         refuse_infinite_parameters(self.rewards)
         return {name: value for name, value in vars(self).items() if name not in ("all_plans", "_memo")}
 
-    def inner_covariance(self, kind: Kind, weights: Float[np.ndarray, " N"]) -> Float[np.ndarray, "P P"]:
-        """The covariance of (θ of all groups, parameters of the hidden model); NaN where not identified."""
+    def covariance_of_rewards_and(
+        self, slopes: Float[np.ndarray, "q Q"], kind: Kind, weights: Float[np.ndarray, " N"]
+    ) -> Float[np.ndarray, "P P"]:
+        """The covariance of θ of all groups, and of functions of the hidden model's parameters, by the delta method.
+
+        `slopes` are the functions' derivatives in these. NaN for what depends on a direction that is not identified: a
+        function may be identified although the parameters are not.
+        """
         if not self.converged:
             raise ValueError(f"The fit {self.status.value}, so it has no standard errors.")
         hessian, scores = self.information
         penalty = self._penalty(len(hessian)) * weights.sum()
         # A unit of weight w counts as w units, so the sum is Σ w s sᵀ, not Σ w² s sᵀ.
-        return covariance(kind, hessian, np.sqrt(weights)[:, None] * scores, penalty)
-
-
-def by_delta_method(inner: Float[np.ndarray, "P P"], jacobian: Float[np.ndarray, "Q P"]) -> Float[np.ndarray, "Q Q"]:
-    """The covariance of functions of the parameters; NaN for those that depend on what is not identified."""
-    known = np.nan_to_num(inner)
-    result = jacobian @ known @ jacobian.T
-    unknown = np.abs(jacobian[:, np.isnan(np.diag(inner))]).max(axis=1, initial=0.0) > 0
-    result[unknown, :] = result[:, unknown] = np.nan
-    return result
+        scores = np.sqrt(weights)[:, None] * scores
+        jacobian = np.asarray(block_diag(np.eye(len(self.estimates)), slopes))
+        result = jacobian @ identified_covariance(kind, hessian, scores, penalty) @ jacobian.T
+        unknown = not_identified(scores.T @ scores if kind == "opg" else hessian, jacobian)
+        result[unknown, :] = result[:, unknown] = np.nan
+        return result
 
 
 def plans_of(

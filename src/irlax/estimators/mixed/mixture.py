@@ -27,6 +27,7 @@ from irlax.typing import PRNGKeyArray
 
 #: EM ends once a step increases the log likelihood of an individual by less than this.
 MIN_GAIN = 1e-4
+WORDS = Words("type", "individuals", "fit fewer types")
 
 
 @stored("mixture-irl")
@@ -113,9 +114,7 @@ class MixtureIRL(AbstractTabularIRL):
             problem = mixture_problem(
                 cells, observed, person, weights, num_types=self.num_types, l2=0.0 if self.l2 == "cv" else self.l2
             )
-            search = Search(
-                self.num_starts, self.tol, self.max_steps, MIN_GAIN, start_share=1.0, words=Words("type", "individuals")
-            )
+            search = Search(self.num_starts, self.tol, self.max_steps, MIN_GAIN, start_share=1.0, words=WORDS)
             chosen = choose_l2(search, problem, experts, key, "individuals") if self.l2 == "cv" else None
             problem = problem if chosen is None else problem.with_l2(chosen.l2)
             with Session(type(self).__name__, total=self.max_steps, watch=Watch(self.progress, callback)) as session:

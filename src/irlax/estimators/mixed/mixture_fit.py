@@ -13,7 +13,7 @@ from irlax.estimators.fit import ending
 from irlax.estimators.mixed.cells import AbstractCells
 from irlax.estimators.mixed.cells_of_experts import cells_of
 from irlax.estimators.mixed.hidden_problem import HiddenProblem
-from irlax.estimators.mixed.mixed_fit import AbstractMixedFit, by_delta_method, restored_fields, whole
+from irlax.estimators.mixed.mixed_fit import AbstractMixedFit, restored_fields, whole
 from irlax.estimators.mixed.towards_goals import TowardsGoals, log_policy_under
 from irlax.estimators.mixed.types import Types, individuals_of
 from irlax.estimators.tabular.components import Certificate, CrossValidation
@@ -155,13 +155,9 @@ class MixtureFit(AbstractMixedFit):
         By the inverse Hessian, the outer product of individuals' scores, or the sandwich of both; for the shares by the
         delta method from their log-odds.
         """
-        inner = self.inner_covariance(kind, self.weights)
-        size = self.parameters.size
-        jacobian = np.zeros((size + self.num_types, len(inner)))
-        jacobian[:size, :size] = np.eye(size)
         # ∂s_g/∂odds_h = s_g(1[g = h] − s_h); the first type's odds are fixed.
-        jacobian[size:, size:] = (np.diag(self.shares) - np.outer(self.shares, self.shares))[:, 1:]
-        return by_delta_method(inner, jacobian)
+        slopes = (np.diag(self.shares) - np.outer(self.shares, self.shares))[:, 1:]
+        return self.covariance_of_rewards_and(slopes, kind, self.weights)
 
     def standard_errors(self, kind: Kind = "hessian") -> Float[np.ndarray, "G K"]:
         """Standard errors of each type's parameters, including the uncertainty about the types of individuals."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import logsumexp
 
 from irlax.estimators.tabular.objectives import AbstractObjective
 from irlax.estimators.tabular.problem import Flattening, Problem
@@ -29,8 +30,8 @@ class SwitchRegression(AbstractObjective):
     def __call__(self, parameters: Any, warm_start: Any = None) -> tuple[Float[Array, ""], None]:
         base, slopes = parameters
         odds = base + (slopes if self.features is None else self.features @ slopes)
-        # log Σ exp of (0, odds), and the log-odds of each observed switch.
-        total = jnp.logaddexp(0.0, jnp.log(jnp.exp(odds - odds.max()).sum(axis=1)) + odds.max())
+        # The log-odds of staying are 0.
+        total = logsumexp(jnp.concatenate([jnp.zeros((len(odds), 1)), odds], axis=1), axis=1)
         likelihood = (self.counts[:, 1:] * odds).sum() - self.counts.sum(axis=1) @ total
         return 0.5 * self.l2 * (slopes**2).sum() - likelihood, None
 
@@ -46,7 +47,8 @@ def maximised_switching(
     if slopes is None:
         return _by_relative_frequency(expected.sum(axis=0), base), None
     base, slopes = np.array(base), np.array(slopes)
-    for g in range(len(base)):
+    # A motive alone has no other to switch to.
+    for g in range(len(base) if base.size else 0):
         others = np.delete(expected[:, g], g, axis=1)
         counts = np.concatenate([expected[:, g, g][:, None], others], axis=1)
         objective = SwitchRegression(jnp.asarray(counts), features, jnp.asarray(l2))

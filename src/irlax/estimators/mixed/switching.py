@@ -120,7 +120,7 @@ class SwitchingIRL(AbstractTabularIRL):
                 self.max_steps,
                 MIN_GAIN * length,
                 start_share=min(1.0, START_CHOICES / length),
-                words=Words("motive", "episodes"),
+                words=self._words,
             )
             chosen = choose_l2(search, problem, experts, key, "episodes") if self.l2 == "cv" else None
             problem = problem if chosen is None else problem.with_l2(chosen.l2)
@@ -140,6 +140,13 @@ class SwitchingIRL(AbstractTabularIRL):
             fit = dataclasses.replace(fit, held_out_log_likelihood=fit.log_likelihood_of(held_out))
         warn_unless_success(fit.status, fit.reason)
         return fit
+
+    @property
+    def _words(self) -> Words:
+        cure = "it never stays for a second step, or always switches to one other, so fit fewer motives"
+        if self.by_state and not self.switching_l2:
+            cure = "in a state all or none of its steps end in a switch, so pass `switching_l2=`"
+        return Words("motive", "episodes", cure)
 
     def _features(self, experts: tuple[Expert, ...], given: Any) -> Float[np.ndarray, "S F"] | None:
         """The features of the states of all MDPs, one after the other; None if there are none."""

@@ -13,7 +13,7 @@ from irlax.estimators.mixed.cells_of_experts import cells_of
 from irlax.estimators.mixed.chain import Chain, likeliest_path, motive_posterior, predictive
 from irlax.estimators.mixed.hidden_problem import HiddenProblem
 from irlax.estimators.mixed.lanes import Lanes
-from irlax.estimators.mixed.mixed_fit import AbstractMixedFit, by_delta_method, restored_fields
+from irlax.estimators.mixed.mixed_fit import AbstractMixedFit, restored_fields
 from irlax.estimators.mixed.motive_chain import MotiveChain
 from irlax.estimators.mixed.towards_goals import TowardsGoals, log_policy_under
 from irlax.estimators.tabular.components import Certificate, CrossValidation
@@ -209,14 +209,9 @@ class SwitchingFit(AbstractMixedFit):
         or the sandwich of both; for probabilities by the delta method from their log-odds. Switches are in the order of
         `switching`. Probabilities that are held at 0 have no standard error.
         """
-        inner = self.inner_covariance(kind, self.weights)
-        size, jacobian = len(self.estimates), self.chain.jacobian()
-        whole = np.zeros((size + len(jacobian), len(inner)))
-        whole[:size, :size] = np.eye(size)
-        whole[size:, size:] = jacobian
-        result = by_delta_method(inner, whole)
+        result = self.covariance_of_rewards_and(self.chain.jacobian(), kind, self.weights)
         tables = self.chain.tables()
-        zero = size + np.flatnonzero(np.concatenate([tables.initial, tables.switching.ravel()]) == 0)
+        zero = len(self.estimates) + np.flatnonzero(np.concatenate([tables.initial, tables.switching.ravel()]) == 0)
         result[zero, :] = result[:, zero] = np.nan
         return result
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from irlax.analysis.standard_errors import Kind, confidence_interval
+from irlax.analysis.standard_errors import Kind, confidence_interval, not_identified
 from irlax.demos import Demonstrations
 from irlax.estimators.tabular.averages import Cells, Estimates, estimates_of
 from irlax.estimators.tabular.inference import Cluster, all_demos
-from irlax.estimators.tabular.regression import error_method, not_identified
+from irlax.estimators.tabular.regression import error_method
 from irlax.mdp import MDP
 from irlax.report.plots import COLOURS, blank, on_axes
 from irlax.rewards.reward import flat

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import chdtrc
 
 from irlax import checks
-from irlax.analysis.standard_errors import Kind
+from irlax.analysis.standard_errors import Kind, not_identified
 from irlax.estimators.tabular.inference import Cluster
-from irlax.estimators.tabular.regression import error_method, linear_table, not_identified
+from irlax.estimators.tabular.regression import error_method, linear_table
 from irlax.rewards.reward import flat
 from irlax.tables import Table
 from irlax.typing import Float

@@ -8,11 +8,11 @@ import numpy as np
 from irlax.analysis.identifiability import direction_text
 from irlax.analysis.marks import marks_of
 from irlax.analysis.regression import decimals, estimate_rows, pseudo_r_squared, regression_table
-from irlax.analysis.standard_errors import Kind, null_directions, rank
+from irlax.analysis.standard_errors import Kind, not_identified, rank
 from irlax.estimators.tabular.inference import Cluster, Weights, all_demos
 from irlax.rewards.reward import flat
 from irlax.tables import Summary, Table
-from irlax.typing import Bool, Float
+from irlax.typing import Float
 
 if TYPE_CHECKING:
     from irlax.estimators.tabular.tabular_fit import TabularFit
@@ -78,12 +78,6 @@ def linear_table(
     texts = [direction_text(row, names) for row in combinations] if texts is None else texts
     columns, rows = estimate_rows("combination", texts, combinations @ flat(fit.reward.parameters), errors, level)
     return Table(columns, rows, title)
-
-
-def not_identified(hessian: Float[np.ndarray, "K K"], combinations: Float[np.ndarray, "c K"]) -> Bool[np.ndarray, " c"]:
-    """Which combinations change along a direction that the data do not identify."""
-    size = np.linalg.norm(combinations, axis=1)[:, None]
-    return np.asarray((np.abs(combinations @ null_directions(hessian).T) > 1e-6 * size).any(axis=1))
 
 
 def error_method(kind: Kind, cluster: Cluster, weights: Weights) -> str:
