@@ -2,6 +2,7 @@
 
 import abc
 import html
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,10 @@ from irlax.precision import is_traced
 _LATEX = str.maketrans(
     {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}"}
     | {"^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "−": "$-$", "²": "$^2$"}
-    | {"θ": r"$\theta$", "γ": r"$\gamma$", "ψ": r"$\psi$", "χ": r"$\chi$"}
+    | {"θ": r"$\theta$", "γ": r"$\gamma$", "ψ": r"$\psi$", "χ": r"$\chi$", "σ": r"$\sigma$", "ℓ": r"$\ell$"}
+    | {"→": r"$\to$", "∪": r"$\cup$", "∞": r"$\infty$", "·": r"$\cdot$", "×": r"$\times$", "±": r"$\pm$"}
+    | {digit: f"$_{k}$" for k, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 )
 
 
@@ -63,13 +67,14 @@ class Table(eqx.Module):
         """A tabular for the booktabs package."""
         lines = [rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}", r"\toprule"]
         if any(self.columns):
-            lines += [" & ".join(column.translate(_LATEX) for column in self.columns) + r" \\", r"\midrule"]
-        lines += [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in self._cells()]
-        notes = [
-            rf"\multicolumn{{{len(self.columns)}}}{{l}}{{\footnotesize {note.translate(_LATEX)}}} \\"
-            for note in self.notes
-        ]
-        return "\n".join([*lines, r"\bottomrule", *notes, r"\end{tabular}"])
+            lines += [" & ".join(_latex(column) for column in self.columns) + r" \\", r"\midrule"]
+        lines += [" & ".join(_latex(cell) for cell in row) + r" \\" for row in self._cells()]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        if self.notes:
+            # Below the tabular, where long ones are broken into lines.
+            notes = [rf"{_latex(note)}\par" for note in self.notes]
+            lines += ["", r"\begin{minipage}{\linewidth}\footnotesize", *notes, r"\end{minipage}"]
+        return "\n".join(lines)
 
     def to_html(self) -> str:
         """A table element; every cell is escaped."""
@@ -112,6 +117,12 @@ def counted(number: int, noun: str) -> str:
 
 def _aligned(cell: str, column: int, width: int) -> str:
     return cell.ljust(width) if column == 0 else cell.rjust(width)
+
+
+def _latex(text: str) -> str:
+    """Escaped, with names in `backticks` as code, and a bracket at the start kept from being read as an option."""
+    escaped = re.sub(r"`([^`]*)`", r"\\texttt{\1}", text.translate(_LATEX))
+    return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped
 
 
 def _markdown(text: str) -> str:

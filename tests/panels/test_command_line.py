@@ -31,6 +31,8 @@ def test_a_fit_prints_its_table_and_writes_it(table, tmp_path):
         (("--formula", "nothing", "--discount", "0.9"), "could not be evaluated"),
         (("--formula", "replace", "--discount", "high"), "--discount must be a number"),
         (("--formula", "replace", "--discount", "0.9", "--transitions", "mileage:walk"), "--transitions must be"),
+        (("--formula", "replace", "--discount", "0.9", "--fixed", "replace=low"), "--fixed must set"),
+        (("--formula", "replace", "--discount", "0.9", "--available", "replace=miles > 2"), "must be a condition"),
     ],
 )
 def test_wrong_options_have_a_line_each(table, more, complaint):
@@ -41,3 +43,9 @@ def test_wrong_options_have_a_line_each(table, more, complaint):
 def test_an_overview_as_json(table):
     shown = irlax("panel", "describe", table, *COLUMNS, "--json")
     assert json.loads(shown.out)["individuals"] == 80
+
+
+def test_terms_are_set_and_choice_sets_vary(table):
+    shown = irlax("panel", "fit", table, *COLUMNS, "--formula", "mileage:keep + replace", "--discount", "0.9",
+                  "--fixed", "replace=-2", "--available", "replace=mileage >= 0")  # fmt: skip
+    assert shown.code == 0 and "Set: replace = -2." in shown.out

@@ -3,10 +3,22 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import irlax as ix
-from tests.panels.panels import DISCOUNT, LEVELS, ROLES, choice_probabilities, excluded, machines
+from irlax.estimators.tabular.linear_tests import _directions_apart
+from tests.panels.panels import (
+    DISCOUNT,
+    LEVELS,
+    ROLES,
+    as_frame,
+    choice_probabilities,
+    excluded,
+    machines,
+    transitions,
+    walk,
+)
 
 
 @pytest.fixture(scope="module")
@@ -191,3 +203,118 @@ def test_every_table_has_four_formats(collinear):
     table = collinear.regression_table()
     assert r"\toprule" in table.to_latex() and "<table>" in table.to_html() and "| ---" in table.to_markdown()
     assert not re.search(r"\bnan\b", str(table), re.IGNORECASE)
+
+
+def shares_of(frame):
+    """The share of replacements, and of each individual Σ(a − p) / (n·p(1 − p)): what it adds to the log-odds."""
+    share, number = (frame.choice == "replace").mean(), len(frame)
+    gaps = (frame.choice == "replace").groupby(frame.id).agg(["sum", "size"])
+    return share, (gaps["sum"] - share * gaps["size"]) / (number * share * (1 - share))
+
+
+def binomial(frame):
+    share, _ = shares_of(frame)
+    return len(frame) * (share * np.log(share) + (1 - share) * np.log(1 - share))
+
+
+def test_individuals_too_few_to_cluster_by_have_errors_by_choice():
+    """With terms of one individual alone clustered scores are 0. Static shares have the errors of binomials."""
+    frame = machines(3, 300).assign(name=lambda rows: rows.id.map({0: "Ada", 1: "Bob", 2: "Cleo"}))
+    wear = {"mileage": ix.panels.Increments(restart={"replace": 0})}
+    panel = ix.Panel.from_frame(frame, **ROLES, transitions=wear, covariates=["name"])
+    fit = panel.fit("replace", discount=0, by="name")
+    share = (frame.choice == "replace").groupby(frame.id).mean()
+    assert np.allclose(fit.reward.weights, np.log(share / (1 - share)), atol=1e-6)
+    assert np.allclose(fit.standard_errors(), 1 / np.sqrt(300 * share * (1 - share)), rtol=1e-5)
+    assert "individuals are too few" in str(fit.regression_table())
+    alone = ix.Panel.from_frame(frame[frame.id == 1], **ROLES, transitions=wear)
+    one = alone.fit("mileage:keep + replace", discount=DISCOUNT)
+    assert (one.standard_errors() > 0.3 * one.standard_errors("hessian")).all() and one.choice_shares("mileage").p < 1
+    with pytest.raises(ValueError, match="need several clusters"):
+        one.standard_errors(cluster="episode")
+
+
+def test_rewards_with_and_without_covariates_are_nested():
+    """At γ = 0 both are shares of choices, so that the statistic is that of two binomials."""
+    frame = machines().assign(depot=lambda rows: np.where(rows.id % 2, "north", "south"))
+    panel = ix.Panel.from_frame(frame, **ROLES, covariates=["depot"])
+    larger, smaller = (panel.fit(text, discount=0) for text in ("replace + replace:C(depot)", "replace"))
+    (row,) = larger.compare_nested(smaller).rows
+    wanted = 2 * (sum(binomial(part) for _, part in frame.groupby("depot")) - binomial(frame))
+    assert row[0] == pytest.approx(wanted, abs=1e-6) and row[1] == 1
+    with pytest.raises(ValueError, match="same demonstrations"):
+        larger.compare_nested(ix.Panel.from_frame(frame[frame.id > 0], **ROLES).fit("replace", discount=0))
+
+
+def test_estimates_from_overlapping_individuals_are_not_taken_to_be_independent():
+    frame = machines()
+    half = frame[frame.id % 2 == 0]
+    fits = [ix.Panel.from_frame(part, **ROLES).fit("replace", discount=0) for part in (frame, half)]
+    table = fits[0].compare_estimates(fits[1])
+    (_, mine), (_, theirs) = shares_of(frame), shares_of(half)
+    wanted = np.sqrt(((mine - theirs.reindex(mine.index, fill_value=0)) ** 2).sum())
+    assert table.rows[0][-1] == pytest.approx(wanted, rel=1e-5) and "partly the same" in table.notes[1]
+
+
+def test_only_directions_in_which_two_estimators_differ_are_tested():
+    own = np.array([[2.0, 0.5], [0.5, 1.0]])
+    turned = np.array([1.0, -2.0])
+    apart = _directions_apart(0.3 * np.outer(turned, turned) + 1e-9 * np.eye(2), own)
+    assert len(apart) == 1 and np.linalg.matrix_rank([apart[0], np.linalg.solve(own, turned)], tol=1e-6) == 1
+
+
+def test_a_discount_that_nothing_bounds_is_weakly_identified_and_said_so(monkeypatch):
+    """The load looks as in `excluded`, but does not move the wear: what is left of it is sampling error."""
+    states, actions = walk(*loaded_without_effect(), individuals=120, periods=30, seed=2)
+    frame = as_frame(states // 2, actions).assign(load=states.ravel() % 2)
+    models = {"mileage": ix.panels.Chain(given=["load"]), "load": ix.panels.Chain(by_action=False)}
+    panel = ix.Panel.from_frame(frame, **(ROLES | {"state": ["mileage", "load"]}), transitions=models)
+    monkeypatch.setattr("irlax.estimators.tabular.discount_profile.GRID", (0.0, 0.5, 0.95))
+    with pytest.warns(ix.NotIdentifiedWarning, match="weakly"):
+        fit = panel.fit("C(mileage):keep", discount="estimate")
+    assert any("identified weakly" in note for note in fit.panel.notes)
+
+
+def loaded_without_effect():
+    """P and policy of machines with 3 levels of wear, and a load that comes and goes but does nothing."""
+    wear, load = transitions(3, 0.5), np.array([[0.6, 0.4], [0.4, 0.6]])
+    P = np.stack([np.kron(matrix, load) for matrix in wear])
+    return P, choice_probabilities(np.stack([-np.repeat(np.arange(3.0), 2), np.full(6, -1.5)]), P, 0.8)
+
+
+def test_where_lives_end_counterfactuals_have_the_shares_before_that(with_exit):
+    fit = with_exit
+    changed = fit.counterfactual(parameters={"s:a": 1.0})
+    P = np.stack([matrix.toarray() for matrix in fit.mdp.dynamics.to_scipy()])
+    now, counts = np.asarray(fit.mdp.initial), np.zeros(2)
+    policy = np.asarray(changed.policy)
+    for _ in range(2000):
+        counts += now[:2] @ policy[:2]
+        now = np.einsum("s,sa,ast->t", now, policy, P)
+    shares = changed.summary().tables[1]
+    assert "before the end" in shares.title
+    assert np.allclose([row[2] for row in shares.rows], counts / counts.sum(), atol=1e-10)
+    with pytest.raises(ValueError, match="absorbing state that lives end in"):
+        fit.demand_curve(action="b", parameter="s:a", values=[0.0])
+
+
+@pytest.fixture(scope="module")
+def with_exit():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"who": np.arange(2000), "t": 0, "s": rng.integers(2, size=2000)})
+    rows = rows.assign(a=rng.choice(["a", "b"], 2000), gone=rng.random(2000) < 0.1 + 0.2 * rows.s)
+    after = rows[~rows.gone].assign(t=1, s=rng.integers(2, size=(~rows.gone).sum()), gone=False)
+    frame = pd.concat([rows, after])
+    panel = ix.Panel.from_frame(frame, individual="who", period="t", state=["s"], action="a", exit="gone")
+    return panel.fit("s:a + alive", discount=0.9)
+
+
+def test_latex_is_ascii_and_rows_that_begin_with_a_bracket_are_no_options(fit):
+    miles = machines().assign(miles=lambda rows: rows.mileage + 0.5)
+    binned = ix.Panel.from_frame(miles, **(ROLES | {"state": {"miles": ix.panels.Quantiles(2)}}))
+    other = binned.fit("miles:keep + replace", discount=DISCOUNT)
+    tables = [other.marginal_effects("miles").table(), other.regression_table(), other.wald("replace = 0")]
+    tables += [other.choice_shares("miles").table(), other.baselines()]
+    text = "\n".join(table.to_latex() for table in tables)
+    assert text.isascii() and r"\texttt{miles}" in text and "`" not in text
+    assert not re.search(r"(?m)^\[", text) and r"\multicolumn" not in text

@@ -109,6 +109,7 @@ def test_a_thousand_malformed_frames_have_a_message_each(as_a_user):
         (3, "must be text"),
         ({}, "must map each parameter"),
         ({"a": "mileage", "b": ")("}, "could not be evaluated"),
+        ("mileage:`0` + `1`", "stands for a constant"),
     ],
 )
 def test_formulae_that_cannot_be_evaluated_say_which_names_there_are(formula, complaint, as_a_user):
@@ -116,3 +117,24 @@ def test_formulae_that_cannot_be_evaluated_say_which_names_there_are(formula, co
     with pytest.raises((ValueError, TypeError), match=complaint) as caught:
         panel.reward(formula)
     assert raised_by_irlax(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ({"available": ["replace"]}, "must map labels to conditions"),
+        ({"transitions": {"mileage": ix.panels.Chain(given=["mileage"])}}, "must name other state variables"),
+        ({"transitions": np.full((6, 2, 6), np.nan)}, "must be finite"),
+        ({"transitions": np.ones((6, 2, 6))}, "must sum to 1"),
+    ],
+)
+def test_wrong_options_are_named(more, complaint, as_a_user):
+    with pytest.raises((ValueError, TypeError), match=complaint) as caught:
+        ix.Panel.from_frame(machines(), **ROLES, **more)
+    assert raised_by_irlax(caught.value)
+
+
+def test_periods_that_never_follow_each_other_are_named():
+    frame = machines()
+    with pytest.raises(ValueError, match="divide `t` by 12"):
+        ix.Panel.from_frame(frame.assign(t=12 * frame.t), **ROLES)

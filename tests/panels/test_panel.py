@@ -230,3 +230,29 @@ def test_actions_that_lead_to_the_same_states_give_a_hint(frame):
     models = {"mileage": ix.panels.Increments(restart={"replace": 0})}
     fit = ix.Panel.from_frame(rows, **ROLES, transitions=models).fit("mileage + replace", discount=DISCOUNT)
     assert any("`keep` and `wash` lead to the same next states" in note for note in fit.panel.notes)
+
+
+def test_individuals_of_weight_0_are_left_out(frame):
+    rows = frame.assign(w=np.where(frame.id < 40, 1.0, 0.0), mileage=frame.mileage + 100 * (frame.id == 79))
+    filled = ix.panels.Counts(unseen="any-action")
+    found = ix.Panel.from_frame(rows, **ROLES, weight="w", transitions=filled)
+    kept = ix.Panel.from_frame(rows[rows.id < 40], **ROLES, transitions=filled)
+    assert found.state_labels == kept.state_labels and np.allclose(found.probs, kept.probs)
+
+
+def test_the_notes_state_what_was_set(frame):
+    halved = {"x": lambda values: values.astype(int) // 2}
+    panel = ix.Panel.from_frame(frame.assign(x=frame.mileage, t=frame.t + 50), **(ROLES | {"state": halved}))
+    fit = panel.fit("x:keep + replace", discount=DISCOUNT, known="{0.3*keep}", fixed={"replace": -2.0}, horizon=45)
+    text = "\n".join(fit.panel.notes)
+    for wanted in ("levels by a function", "{0.3*keep}", "replace = -2", "in `t` 50, the last in 94"):
+        assert wanted in text
+
+
+def test_categories_keep_the_order_that_the_user_gave_them(frame):
+    names = np.array(["new", "used", "used", "worn", "worn", "worn"])[frame.mileage]
+    rows = frame.assign(wear=pd.Categorical(names, categories=["worn", "never", "used", "new"], ordered=True))
+    panel = ix.Panel.from_frame(rows, **(ROLES | {"state": ["wear"]}))
+    assert panel.variables[0].labels == ("worn", "used", "new")
+    assert [panel.state_labels[s] for s in panel.demos.states[:40]] == [f"wear {name}" for name in names[:40]]
+    assert panel.reward("C(wear):keep + replace").names[0] == "C(wear)[worn]:keep"

@@ -19,6 +19,10 @@ Actions = Annotated[str | None, option("--actions", text="Labels, as 0=keep,1=re
 Covariates = Annotated[str, option("--covariates", text="Columns that do not change, by commas.", panel=DATA)]
 Weight = Annotated[str | None, option("--weight", text="Column of weights of individuals.", panel=DATA)]
 Exit = Annotated[str | None, option("--exit", text="Column, true on the last row of who left for good.", panel=DATA)]
+ExitGiven = Annotated[
+    str, option("--exit-given", text="State variables that exits depend on, by commas.", panel=TRANSITIONS)
+]
+Available = Annotated[str | None, option("--available", text="Where actions exist: 'sell=stock > 0'.", panel=DATA)]
 Models = Annotated[
     str | None,
     option("--transitions", text="By variable: mileage:increments,price:chain; else counts.", panel=TRANSITIONS),
@@ -42,6 +46,8 @@ def describe(
     covariates: Covariates = "",
     weight: Weight = None,
     exit_column: Exit = None,
+    exit_given: ExitGiven = "",
+    available: Available = None,
     transitions: Models = None,
     restart: Restart = None,
     smoothing: Smoothing = 0.0,
@@ -54,11 +60,13 @@ def describe(
     irlax panel describe buses.csv --individual bus --period month \\
         --state miles:quantiles=20 --action choice --unseen any-action
     """
+    from irlax.panels import Panel
     from irlax.records import plain
 
     columns = {"individual": individual, "period": period, "action": action, "weight": weight, "exit": exit_column}
-    models = _transitions(transitions, restart, smoothing, unseen)
-    summary = _read(table, columns, state=state, actions=actions, covariates=covariates, transitions=models).summary()
+    options = _options(state, actions, covariates, exit_given, available)
+    options["transitions"] = _transitions(transitions, restart, smoothing, unseen)
+    summary = Panel.read(table, **columns, **options).summary()
     emit(summary, {str(row[0]): plain(row[1]) for row in summary.tables[0].rows}, as_json=as_json)
 
 
@@ -74,11 +82,16 @@ def fit(
     known: Annotated[
         str | None, option("--known", text="Terms with coefficients of 1: 'wage:work'.", panel=REWARD)
     ] = None,
+    fixed: Annotated[
+        str | None, option("--fixed", text="Terms that are set: 'replace=-1', by commas.", panel=REWARD)
+    ] = None,
     actions: Actions = None,
     covariates: Covariates = "",
     by: Annotated[str, option("--by", text="Covariates with separate parameters, by commas.", panel=METHOD)] = "",
     weight: Weight = None,
     exit_column: Exit = None,
+    exit_given: ExitGiven = "",
+    available: Available = None,
     transitions: Models = None,
     restart: Restart = None,
     smoothing: Smoothing = 0.0,
@@ -109,6 +122,7 @@ def fit(
     from irlax.cli.show import report_page
     from irlax.estimators.store import REPORT, check_target
     from irlax.estimators.tabular import MCEIRL, TwoStepIRL
+    from irlax.panels import Panel
     from irlax.tables import Summary
 
     formats = {".tex": "to_latex", ".html": "to_html", ".md": "to_markdown", ".txt": "__str__"}
@@ -117,11 +131,20 @@ def fit(
     if out is not None:
         check_target(out)
     columns = {"individual": individual, "period": period, "action": action, "weight": weight, "exit": exit_column}
-    models = _transitions(transitions, restart, smoothing, unseen)
-    panel = _read(table, columns, state=state, actions=actions, covariates=covariates, transitions=models)
+    options = _options(state, actions, covariates, exit_given, available)
+    options["transitions"] = _transitions(transitions, restart, smoothing, unseen)
+    panel = Panel.read(table, **columns, **options)
     estimator = TwoStepIRL() if two_step else MCEIRL(objective="likelihood")
-    result = panel.fit(
-        formula, discount=_discount(discount), horizon=horizon, known=known, by=_listed(by), estimator=estimator
+    result: Any = panel.fit(
+        formula,
+        discount=_discount(discount),
+        horizon=horizon,
+        known=known,
+        fixed=None
+        if fixed is None
+        else {name: _number(name, value) for name, value in _pairs("--fixed", fixed).items()},
+        by=_listed(by),
+        estimator=estimator,
     )
     shown = result.regression_table() if result.has_standard_errors else result.summary()
     record = result.describe()
@@ -140,15 +163,20 @@ def fit(
     raise typer.Exit(int(not result.converged))
 
 
-def _read(
-    table: Path, columns: dict[str, Any], *, state: str, actions: str | None, covariates: str, transitions: Any
-) -> Any:
-    from irlax.panels import Panel
-
-    options: dict[str, Any] = {"covariates": _listed(covariates), "transitions": transitions}
+def _options(
+    state: str, actions: str | None, covariates: str, exit_given: str, available: str | None
+) -> dict[str, Any]:
+    """The arguments of `Panel.read` that are more than the name of a column."""
+    found: dict[str, Any] = {
+        "state": _state(state),
+        "covariates": _listed(covariates),
+        "exit_given": _listed(exit_given),
+    }
     if actions is not None:
-        options["actions"] = {_value(name): label for name, label in _pairs("--actions", actions).items()}
-    return Panel.read(table, **columns, state=_state(state), **options)
+        found["actions"] = {_value(name): label for name, label in _pairs("--actions", actions).items()}
+    if available is not None:
+        found["available"] = _pairs("--available", available)
+    return found
 
 
 def _listed(text: str) -> list[str]:
@@ -173,6 +201,13 @@ def _value(text: str) -> Any:
         return int(text)
     except ValueError:
         return text
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--fixed must set `{name}` to a number, but has {text!r}.") from None
 
 
 def _state(text: str) -> dict[str, Any]:

@@ -49,8 +49,16 @@ def build(
         if roles[role] is None:
             raise TypeError(f"`{role}` must be the name of a column, but is None.")
     frame = columns.checked_frame(frame, roles)
+    if weight is not None:
+        frame = columns.without_weightless(frame, weight)
     found = [
-        find_levels(name, columns.variable_values(name, frame[name]), how, filled=name in moving)
+        find_levels(
+            name,
+            columns.variable_values(name, frame[name]),
+            how,
+            filled=name in moving,
+            order=columns.categories(frame[name]),
+        )
         for name, how in wanted.items()
     ]
     variables = tuple(variable for variable, _ in found)
@@ -70,6 +78,9 @@ def build(
         chosen=chosen,
         exits=exits,
     )
+    known = bool(models) and all(isinstance(model, Increments) and model.observed for model in models.values())
+    if isinstance(transitions, (Counts, Mapping)) and not known:
+        _refuse_far_apart(demos, period)
     rows = Rows(
         levels[order],
         chosen[order],
@@ -187,6 +198,21 @@ def _demonstrations(
     return Demonstrations(**vars(demos) | {"terminated": ends}), order
 
 
+def _refuse_far_apart(demos: Demonstrations, period: str) -> None:
+    """A ValueError if the same individual was never observed in two periods that follow each other."""
+    if len(demos.followed) or demos.num_steps == demos.num_episodes:
+        return
+    inside = np.diff(demos.episode) == 0
+    apart = int(np.gcd.reduce(np.diff(demos.times)[inside]))
+    advice = (
+        f"Number them one by one: divide `{period}` by {apart}." if apart > 1 else "Merge periods into longer ones."
+    )
+    raise ValueError(
+        f"No individual was observed in two periods that follow each other, so no transition can be counted: the "
+        f"periods of `{period}` are at least {int(np.diff(demos.times)[inside].min())} apart. {advice}"
+    )
+
+
 def _survived(demos: Demonstrations) -> Bool[np.ndarray, " n"]:
     """All rows but the last of each individual."""
     survived = np.ones(demos.num_steps, bool)
@@ -210,6 +236,10 @@ def _availability(
     variables: Sequence[Variable], labels: Sequence[str], available: Mapping[str, Any] | None
 ) -> Callable[[Int[np.ndarray, "m V"]], Bool[np.ndarray, "m A"]]:
     """Levels ↦ which actions exist."""
+    if available is not None and not isinstance(available, Mapping):
+        raise TypeError(
+            f"`available` must map labels to conditions, as in {{'sell': 'stock > 0'}}, not {available!r:.60}."
+        )
     conditions = {} if available is None else dict(available)
     for label in conditions:
         checks.one_of("available", label, labels)
@@ -270,7 +300,9 @@ def _given(space: Space, rows: Rows, choices: Choices, transitions: Any) -> Stat
         matrices = [sp.csr_array(table[:, a]) for a in range(wanted[1])]
     successors, probs = successors_from_scipy(matrices)
     checks.has_shape("transitions", probs, (*wanted, None), "a matrix (S, S) for each action of the panel")
-    return StateTransitions(codes, choices.available(codes), successors, probs, None)
+    available = choices.available(codes)
+    checks.distribution("transitions", probs, available)
+    return StateTransitions(codes, available, successors, probs, None)
 
 
 def _states_of(space: Space, codes: Int[np.ndarray, "S V"], levels: Int[np.ndarray, "n V"]) -> Int[np.ndarray, " n"]:

@@ -15,7 +15,7 @@ def checked_frame(frame: Any, names: Mapping[str, str | None]) -> Any:
 
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(
-            f"`frame` must be a pandas DataFrame, but is a {type(frame).__name__}. For files: `read_panel`."
+            f"`frame` must be a pandas DataFrame, but is a {type(frame).__name__}. For files: `Panel.read`."
         )
     present = list(frame.columns)
     there = ", ".join(f"`{name}`" for name in present[:20]) or "no columns"
@@ -30,6 +30,26 @@ def checked_frame(frame: Any, names: Mapping[str, str | None]) -> Any:
     if not len(frame):
         raise ValueError("The frame has no rows. Give it one for each individual and period.")
     return frame
+
+
+def without_weightless(frame: Any, weight: str) -> Any:
+    """The rows whose weight is not 0, unless that is none of them; other weights are validated elsewhere."""
+    import pandas as pd
+
+    if not pd.api.types.is_numeric_dtype(frame[weight].dtype):
+        return frame
+    nothing = (frame[weight] == 0).to_numpy(dtype=bool, na_value=False)
+    return frame if nothing.all() or not nothing.any() else frame[~nothing]
+
+
+def categories(series: Any) -> list[str] | None:
+    """The categories of a column of text in the order that the user gave them; None if it has none."""
+    import pandas as pd
+
+    if not isinstance(series.dtype, pd.CategoricalDtype):
+        return None
+    found = series.cat.categories.tolist()
+    return found if all(isinstance(value, str) for value in found) else None
 
 
 def variable_values(name: str, series: Any) -> Shaped[np.ndarray, " n"]:

@@ -25,7 +25,12 @@ class Factor(NamedTuple):
 def chain_factor(space: Space, rows: Rows, choices: Choices, v: int, model: Chain) -> Factor:
     """The next level of a variable that is a chain of its own, given the levels that it depends on."""
     names = [variable.name for variable in space.variables]
-    given = [names.index(checks.one_of("given", name, names)) for name in model.given]
+    others = [name for k, name in enumerate(names) if k != v]
+    for name in model.given:
+        if name not in others:
+            there = checks.some(others) if others else "of which there are none"
+            raise ValueError(f"`given` of `{names[v]}` must name other state variables, {there}, but names {name!r}.")
+    given = [names.index(name) for name in model.given]
     parts = [v, *given]
     sizes = [space.variables[part].num for part in parts]
     num_actions = len(choices.labels)

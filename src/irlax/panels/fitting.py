@@ -10,6 +10,7 @@ from irlax.demos import Demonstrations
 from irlax.estimators.mixed.mixed_fit import AbstractMixedFit
 from irlax.estimators.mixed.mixture import MixtureIRL
 from irlax.estimators.mixed.switching import SwitchingIRL
+from irlax.estimators.tabular.discount_profile import WEAKLY
 from irlax.estimators.tabular.estimated_transitions import EstimatedTransitions
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.panel_model import PanelModel
@@ -17,7 +18,9 @@ from irlax.estimators.tabular.tabular_fit import TabularFit
 from irlax.panels.formula import Formula, Rewards, covariates_in
 from irlax.panels.hints import hints
 from irlax.rewards import LinearReward
+from irlax.status import NotIdentifiedWarning
 from irlax.typing import Int, PRNGKeyArray
+from irlax.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from irlax.panels.panel import Panel
@@ -73,12 +76,17 @@ def fit_panel(
         panel.codes,
     )
     fit = dataclasses.replace(fit, panel=model)
+    more: tuple[str, ...] = ()
     if estimated:
         profile = fit.discount_profile()
         if not profile.identified:
             raise ValueError(f"The discount cannot be estimated. {profile.reason} Give a number: `discount=0.95`.")
+        if profile.weak:
+            more = (f"Look: the discount is identified {WEAKLY}",)
+            warn_user(f"The discount is estimated, but {WEAKLY}", NotIdentifiedWarning)
         fit, model = profile.fit, dataclasses.replace(model, discount=profile.found)
-    return dataclasses.replace(fit, panel=dataclasses.replace(model, notes=_notes(panel, made, fit, model)))
+    notes = (*_notes(panel, made, known, fit, model), *more)
+    return dataclasses.replace(fit, panel=dataclasses.replace(model, notes=notes))
 
 
 def _rewards_by_type(
@@ -114,7 +122,7 @@ def _split(
     return tuple(draws[types[demos.episode] == g] for g in range(num))
 
 
-def _notes(panel: "Panel", made: Rewards, fit: TabularFit, model: PanelModel) -> tuple[str, ...]:
+def _notes(panel: "Panel", made: Rewards, known: Formula | None, fit: TabularFit, model: PanelModel) -> tuple[str, ...]:
     """The assumptions and normalisations, and what is worth a second look."""
     estimated = panel.transitions
     lines = [
@@ -122,7 +130,7 @@ def _notes(panel: "Panel", made: Rewards, fit: TabularFit, model: PanelModel) ->
         if estimated is None
         else f"Transitions: {estimated.description}; estimated from this panel, {estimated.num_free:,} free."
     ]
-    lines += [f"State: `{variable.name}` has {variable.how}." for variable in panel.variables if "bins" in variable.how]
+    lines += [f"State: `{variable.name}` has {variable.how}." for variable in panel.variables if variable.is_coarse]
     if model.discount is None:
         lines.append(f"Set: discount γ = {float(fit.mdp.discount):g}; as if it were known.")
     else:
@@ -133,6 +141,14 @@ def _notes(panel: "Panel", made: Rewards, fit: TabularFit, model: PanelModel) ->
         if panel.has_exit
         else "Set: no constant, because a reward that is earned whatever is chosen changes no choice."
     )
+    if fit.mdp.horizon is not None:
+        first, last = panel.first_period, panel.first_period + fit.mdp.horizon - 1
+        lines.append(f"Set: the first choice is made in `{panel.period}` {first}, the last in {last}; 0 follows.")
+    if (panel.demos.weights != 1).any():
+        lines.append("Set: weights are frequencies; `weights='sampling'` takes them for sampling weights.")
+    if known:
+        texts = [known] if isinstance(known, str) else [f"{name} = {text}" for name, text in known.items()]
+        lines.append(f"Set: known part of the reward {'; '.join(texts)}, with coefficient 1.")
     if made.fixed:
         lines.append("Set: " + ", ".join(f"{name} = {value:g}" for name, value in made.fixed) + ".")
     return (*lines, *hints(panel, fit))

@@ -1,6 +1,7 @@
 """Rewards by formula: terms over the names of state variables, actions, next-state variables and covariates."""
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -68,10 +69,15 @@ def rewards_of(
 ) -> Rewards:
     """The linear reward of a formula, for each type; a term that is `fixed` is part of what is known."""
     names, features = _columns(design, formula)
+    if fixed is not None and not isinstance(fixed, Mapping):
+        raise TypeError(f"`fixed` must map terms to values, as in {{'replace': -1.0}}, but is {fixed!r:.60}.")
     set_to = {} if fixed is None else dict(fixed)
     for name, value in set_to.items():
         checks.one_of("fixed", name, names)
-        set_to[name] = float(checks.as_floats(f"fixed[{name!r}]", value))
+        number = checks.as_floats(f"fixed[{name!r}]", value)
+        checks.has_shape(f"fixed[{name!r}]", number, (), "a number")
+        checks.finite(f"fixed[{name!r}]", number)
+        set_to[name] = float(number)
     offset = np.zeros(features.shape[:-1]) if known or set_to else None
     if known:
         payoff = _columns(design, known)[1].sum(axis=-1)
@@ -165,7 +171,13 @@ def _checked(formula: Formula) -> list[str]:
             )
         return [f"0 + {{{text}}}" for text in formula.values()]
     if not isinstance(formula, str):
-        raise TypeError(f"`formula` must be text, such as 'mileage:keep + replace', but is a {type(formula).__name__}.")
+        raise TypeError(f"A formula must be text, such as 'mileage:keep + replace', but is a {type(formula).__name__}.")
+    for name in re.findall(r"`\s*([01])\s*`", formula):
+        # The parser takes both for the constant, with which a formula has no term.
+        raise ValueError(
+            f"A formula cannot name {name!r}, which stands for a constant, in {formula!r}. Give actions labels, as in "
+            f"`actions={{0: 'keep', 1: 'replace'}}`, and columns names that begin with a letter."
+        )
     if "~" in formula:
         raise ValueError(f"A reward has no left-hand side: leave out '~' and what stands before it in {formula!r}.")
     return [formula]

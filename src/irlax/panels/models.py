@@ -58,5 +58,11 @@ class Increments(eqx.Module):
     by_action: bool = False
     observed: str | None = None
 
+    def __check_init__(self) -> None:
+        if not isinstance(self.restart, Mapping):
+            raise TypeError(
+                f"`restart` must map labels of actions to values, as in {{'replace': 0}}, but is {self.restart!r:.60}."
+            )
+
 
 Model = Chain | Increments

@@ -35,7 +35,7 @@ Transitions = Counts | Mapping[str, Model] | Array | Sequence[Any]
 class Panel(eqx.Module):
     """Individuals observed period by period: states, choices, and the transitions estimated from them.
 
-    Made by `Panel.from_frame` or `read_panel`. `mdp(discount=...)`, `demos` and `reward(formula)` are what estimators
+    Made by `Panel.from_frame` or `Panel.read`. `mdp(discount=...)`, `demos` and `reward(formula)` are what estimators
     take; `fit(formula, discount=...)` passes them on.
     """
 

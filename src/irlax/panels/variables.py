@@ -83,6 +83,9 @@ class Variable(eqx.Module):
     #: How values became levels, for the overview of the panel.
     how: str
 
+    #: Whether several values were made one level, by bins or by a function.
+    is_coarse: bool = False
+
     @property
     def num(self) -> int:
         """L."""
@@ -104,11 +107,16 @@ class Variable(eqx.Module):
 
 
 def find_levels(
-    name: str, column: Shaped[np.ndarray, " n"], how: Discretisation, *, filled: bool = False
+    name: str,
+    column: Shaped[np.ndarray, " n"],
+    how: Discretisation,
+    *,
+    filled: bool = False,
+    order: Sequence[str] | None = None,
 ) -> tuple[Variable, Int[np.ndarray, " n"]]:
     """The variable of a column without missing values, and the level of each row.
 
-    With `filled`, whole numbers between the smallest and the largest are levels too.
+    With `filled`, whole numbers between the smallest and the largest are levels too. `order` is that of text.
     """
     import pandas as pd
 
@@ -122,6 +130,9 @@ def find_levels(
         return Variable(name, ("False", "True"), np.array([0.0, 1.0]), "false or true"), column.astype(np.int64)
     if column.dtype.kind not in "iuf":
         codes, labels = pd.factorize(column, sort=True)
+        if order is not None:
+            ranks = [order.index(label) for label in labels.tolist()]
+            codes, labels = np.argsort(np.argsort(ranks))[codes], labels[np.argsort(ranks)]
         return Variable(name, tuple(map(str, labels)), None, f"{len(labels)} categories"), codes
     values, codes = np.unique(column, return_inverse=True)
     whole = bool((values == np.round(values)).all())
@@ -162,7 +173,7 @@ def _binned(name: str, column: np.ndarray, how: AbstractLevels) -> tuple[Variabl
         labels = [f"[{a:.17g}, {b:.17g}{end}" for a, b, end in zip(edges[:-1], edges[1:], closing, strict=True)]
     kind = "quantiles" if isinstance(how, Quantiles) else "given edges"
     text = f"{len(num)} bins by {kind}; in formulae a bin has the mean of its rows"
-    return Variable(name, tuple(labels), np.where(num > 0, mean, middle), text), codes
+    return Variable(name, tuple(labels), np.where(num > 0, mean, middle), text, is_coarse=True), codes
 
 
 def _given(name: str, column: np.ndarray, values: Sequence[Any]) -> tuple[Variable, Int[np.ndarray, " n"]]:
@@ -195,6 +206,7 @@ def _by_function(name: str, column: np.ndarray, how: Callable[[Any], Any]) -> tu
     levels, codes = np.unique(found.astype(str) if found.dtype.kind == "O" else found, return_inverse=True)
     codes, text = codes.ravel(), f"{len(levels)} levels by a function"
     if column.dtype.kind not in "biuf":
-        return Variable(name, tuple(map(str, levels)), None, text), codes
+        return Variable(name, tuple(map(str, levels)), None, text, is_coarse=True), codes
     mean = np.bincount(codes, weights=column.astype(np.float64)) / np.bincount(codes)
-    return Variable(name, tuple(map(str, levels)), mean, f"{text}; in formulae a level has the mean of its rows"), codes
+    text += "; in formulae a level has the mean of its rows"
+    return Variable(name, tuple(map(str, levels)), mean, text, is_coarse=True), codes

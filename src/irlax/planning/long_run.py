@@ -5,6 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import linalg as splinalg
 from scipy.sparse.csgraph import connected_components
 
 from irlax import checks
@@ -37,6 +39,28 @@ def long_run(mdp: MDP, policy: Any) -> Float[Array, "R A"]:
     if not is_traced(mdp, by_state):
         refuse_several_classes(mdp, np.asarray(by_state))
     return _long_run(mdp, by_state.T).T
+
+
+def before_the_end(mdp: MDP, policy: Any) -> Float[np.ndarray, "S A"]:
+    r"""The share of each state and action among all choices before an absorbing state is entered.
+
+    $$n^\top = \rho^\top (I - P_\pi)^{-1}, \quad \mu(s,a) = n(s)\,\pi(a|s) \,/\, \textstyle\sum_s n(s)$$
+
+    over the states that are not absorbing, from the start distribution ρ. Nothing is discounted.
+    """
+    if isinstance(policy, Plan):
+        refuse_other_problem(mdp, policy)
+        policy = policy.policy
+    chosen, open_states = np.asarray(checked_policy(mdp, policy)), np.flatnonzero(~mdp.absorbing)
+    refuse_several_classes(mdp, chosen)
+    parts = [sp.diags_array(chosen[:, a]) @ matrix for a, matrix in enumerate(mdp.dynamics.to_scipy())]
+    chain = sp.csr_array(sum(parts[1:], start=parts[0]))[open_states][:, open_states]
+    start = np.asarray(mdp.initial)[open_states]
+    stays: Any = sp.csc_array((sp.eye_array(len(open_states)) - chain).T)
+    number = splinalg.splu(stays).solve(start)
+    found = np.zeros_like(chosen)
+    found[open_states] = number[:, None] * chosen[open_states]
+    return found / found.sum()
 
 
 @jax.jit

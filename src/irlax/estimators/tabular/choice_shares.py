@@ -106,13 +106,13 @@ def choice_shares(fit: "TabularFit", by: Any, demos: Demonstrations | None) -> C
         difference += w @ gap
     if demos is not None:
         own = np.sqrt(demos.weights)[:, None] * np.add.reduceat(gaps, demos.offsets[:-1], axis=0)
-        variance = own.T @ own + found.covariance(fit, "sandwich", "episode")
+        variance = own.T @ own + found.covariance(fit, "sandwich", information.default_cluster)
     else:
         rows = gaps - (information.scores + (0 if information.corrections is None else information.corrections)) @ (
             information.inverse @ found.slopes.T
         )
         rows = rows if found.first_step is None else rows - found.first_step
-        summed = information.summed(rows, "episode", "frequency")
+        summed = information.summed(rows, information.default_cluster, "frequency")
         variance = summed.T @ summed
     scale = np.repeat(sizes, wide)
     tested = np.repeat(sizes >= LEAST, wide) & (np.tile(np.arange(wide), num) < wide - 1) & (np.diag(variance) > 0)
@@ -123,13 +123,23 @@ def choice_shares(fit: "TabularFit", by: Any, demos: Demonstrations | None) -> C
         groups=labels,
         actions=tuple(actions),
         sizes=sizes,
-        observed=predicted + (difference / scale).reshape(num, wide),
+        observed=_counted(observed, groups, weight, shape=(num, wide)) / sizes[:, None],
         predicted=predicted,
         standard_errors=(np.sqrt(np.maximum(np.diag(variance), 0)) / scale).reshape(num, wide),
         statistic=statistic,
         degrees=degrees,
         p=p,
     )
+
+
+def _counted(
+    observed: list[Demonstrations], groups: list[Any], weight: list[Any], *, shape: tuple[int, int]
+) -> Float[np.ndarray, "G A"]:
+    """The choices of each action in each group, by weight."""
+    found = np.zeros(shape)
+    for demos, group, w in zip(observed, groups, weight, strict=True):
+        np.add.at(found, (group, demos.actions), w)
+    return found
 
 
 def _cells(

@@ -14,6 +14,7 @@ from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.planning import Plan, long_run, soft_plan, visits
 from irlax.planning.backup import SoftBackup
+from irlax.planning.long_run import before_the_end
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat, reward_at
@@ -57,17 +58,24 @@ class Counterfactual(AbstractTabulated):
         return float(self.long_run[:, action_index(action, self.mdp)].sum())
 
     def summary(self) -> Summary:
-        """Values at the start, and on an infinite horizon long-run rates of all actions: of the fit, and changed."""
+        """Values at the start, and on an infinite horizon long-run rates of all actions: of the fit, and changed.
+
+        Where lives end in an absorbing state, rates are shares of the choices before that.
+        """
         facts: list[tuple[str, Any]] = [("value as fitted", _start_value(self.factual))]
         facts.append(("value", _start_value(self.plan)))
         facts += [("not identified, and matters here", direction) for direction in self.depends_on]
         tables = [pairs("Counterfactual", facts)]
         if self.mdp.horizon is None:
-            before, after = (long_run(plan.mdp, plan).sum(axis=0) for plan in (self.factual, self.plan))
+            both_mdps = (self.mdp, self.factual.mdp)
+            ends = all(mdp.absorbing.any() and mdp.rows.one_per_state for mdp in both_mdps)
+            rates = before_the_end if ends else long_run
+            before, after = (np.asarray(rates(plan.mdp, plan)).sum(axis=0) for plan in (self.factual, self.plan))
+            title = "Shares of choices before the end" if ends else "Long-run rates"
             both = zip(before.tolist(), after.tolist(), strict=True)
             names = self.mdp.labels.actions or [str(a) for a in range(self.mdp.num_actions)]
             rows = [(name, old, new, new - old) for name, (old, new) in zip(names, both, strict=True)]
-            tables.append(Table(("action", "as fitted", "changed", "difference"), rows, title="Long-run rates"))
+            tables.append(Table(("action", "as fitted", "changed", "difference"), rows, title=title))
         return Summary(tables)
 
     def _shown(self) -> Summary:

@@ -291,6 +291,11 @@ def _checked_mdps(fit: "TabularFit", mdp: MDP | Sequence[MDP] | None) -> list[MD
         # A soft policy has all available actions in its support, whatever the reward.
         available = np.asarray(each.available)
         refuse_several_classes(each, available / available.sum(axis=1, keepdims=True))
+        if each.absorbing.any():
+            raise ValueError(
+                "A demand curve is of the long run, in which everybody is in the absorbing state that lives end in. "
+                "Use `counterfactual(parameters={...})`: its rates are then those before the end."
+            )
     return given
 
 

@@ -20,5 +20,5 @@ class DiscountEstimate(eqx.Module):
     def text(self) -> str:
         """The estimate, as text for a note."""
         parts = " ∪ ".join(f"[{low:.4f}, {high:.4f}]" for low, high in self.confidence_set)
-        error = "" if np.isnan(self.standard_error) else f", s.e. {self.standard_error:.4f}"
+        error = ", an end of the range" if np.isnan(self.standard_error) else f", s.e. {self.standard_error:.4f}"
         return f"γ = {self.estimate:.4f}{error}, {self.level:.0%} confidence set {parts}"

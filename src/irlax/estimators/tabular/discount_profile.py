@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 GRID = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 0.995)
 #: γ is not identified if less than this share of its effect on log π is left once that of θ is taken out.
 RANK_TOLERANCE = 1e-6
+#: What is said of a discount that the data do not bound.
+WEAKLY = "weakly: no discount of the range is rejected, so the data do not bound it."
 #: How close the estimate and the ends of the confidence set are found.
 ACCURACY = 1e-4
 
@@ -64,6 +66,12 @@ class DiscountProfile(AbstractTabulated):
         return self.found.estimate
 
     @property
+    def weak(self) -> bool:
+        """Whether no discount of the range is rejected, so that the estimate says nothing."""
+        whole = ((float(self.discounts[0]), float(self.discounts[-1])),)
+        return self.identified and self.confidence_set == whole
+
+    @property
     def confidence_set(self) -> tuple[tuple[float, float], ...]:
         """Intervals, one below the other; all of the range where γ is not identified."""
         return self.found.confidence_set
@@ -80,7 +88,7 @@ class DiscountProfile(AbstractTabulated):
             for gamma, value, down in zip(self.discounts, self.log_likelihoods, fall, strict=True)
         ]
         table = Table(("discount", "log likelihood", "below the maximum"), rows, "Profile likelihood of the discount")
-        facts: list[tuple[str, Any]] = [("identified", self.identified)]
+        facts: list[tuple[str, Any]] = [("identified", "weakly" if self.weak else self.identified)]
         if self.identified:
             facts += [("estimate", self.found.text()), ("variance multiplied by", self.adjustment)]
         return Summary([table, pairs("Discount", facts, [self.reason])])
@@ -93,7 +101,7 @@ class DiscountProfile(AbstractTabulated):
         if not self.identified:
             raise ValueError(self.reason)
         joint = joint_information(self.fit)
-        errors = np.sqrt(np.diag(joint.covariance("sandwich", "episode", "frequency")))
+        errors = np.sqrt(np.diag(joint.covariance("sandwich", joint.default_cluster, "frequency")))
         names = [*self.fit.reward.parameter_names(), "discount γ"]
         estimates = np.append(flat(self.fit.reward.parameters), self.estimate)
         return Table(*estimate_rows("parameter", names, estimates, errors, level), "Estimated together", [self.reason])
@@ -148,7 +156,7 @@ def discount_profile(fit: "TabularFit", discounts: Any, level: float) -> Discoun
     found = DiscountEstimate(float(best), error if inner else float("nan"), parts, level)
     reason = why
     if parts == whole:
-        reason = "Identified, but weakly: no discount of the range is rejected, so the data do not bound it."
+        reason = f"Identified, but {WEAKLY}"
     every, first = np.unique(np.append(grid, best), return_index=True)
     profile = np.append(values, at_best.log_likelihood)[first]
     return DiscountProfile(every, profile, found, True, reason, adjustment, at_best.fit)
@@ -220,7 +228,7 @@ def _set_above(points: np.ndarray, height: Callable[[float], float]) -> tuple[tu
 
 def _error(joint: Information) -> tuple[float, float]:
     """The clustered standard error of γ̂, and its square in units of the variance that the model implies."""
-    robust = joint.identified_covariance("sandwich", "episode")[-1, -1]
+    robust = joint.identified_covariance("sandwich", joint.default_cluster)[-1, -1]
     return float(np.sqrt(robust)), float(robust / joint.inverse[-1, -1])
 
 

@@ -1,5 +1,6 @@
 """Standard errors, the bootstrap and tests of nested rewards, for fits under the likelihood objective."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,6 +17,7 @@ from irlax.analysis.standard_errors import (
     inverse_where_identified,
     likelihood_ratio_test,
     rank,
+    seen_basis,
     summed_by,
     without_rounding,
 )
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 Cluster = Literal["episode"] | np.ndarray | None
 #: Whether the weights of episodes are frequencies, or inverse sampling probabilities.
 Weights = Literal["frequency", "sampling"]
+#: Clustered scores whose variance along some direction is below this share of what the model implies have none there.
+SINGULAR = 1e-6
 
 
 def standard_errors(fit: "TabularFit", kind: Kind, cluster: Cluster, weights: Weights) -> Float[np.ndarray, " K"]:
@@ -76,6 +80,21 @@ class Information(NamedTuple):
     def influence(self, cluster: Cluster) -> Float[np.ndarray, "clusters K"]:
         """What each cluster adds to the estimates: H⁻¹ times its score, which with weights is multiplied by √w."""
         return self.clustered("sandwich", cluster, "frequency") @ self.inverse
+
+    @property
+    def default_cluster(self) -> Cluster:
+        """ "episode", or None where clustered scores cannot tell how much the estimates vary.
+
+        At the optimum scores sum to 0. So a parameter of one individual alone would have a standard error of 0, and so
+        would some combination of parameters of no more individuals than they are.
+        """
+        if self.from_statistics:
+            return "episode"
+        if len(self.weights) < 2:
+            return None
+        # Of which, in units of one standard error by the Hessian, the identity is expected.
+        known = self.summed(self.scores, "episode", "frequency") @ seen_basis(self.hessian)
+        return "episode" if np.linalg.eigvalsh(known.T @ known).min(initial=1.0) > SINGULAR else None
 
     @property
     def inverse(self) -> Float[np.ndarray, "K K"]:
@@ -143,12 +162,22 @@ class Information(NamedTuple):
         rows = self.row_weights[:, None] * rows
         if isinstance(cluster, str):
             checks.one_of("cluster", cluster, ("episode",))
+            _refuse_one_cluster(len(self.weights))
             return counted[:, None] * summed_by(rows, self.episode, len(self.weights))
         labels = np.asarray(cluster)
         checks.has_shape("cluster", labels, self.weights.shape, "a label for each episode")
         names, index = np.unique(labels, return_inverse=True)
+        _refuse_one_cluster(len(names))
         weighted = self.weights[self.episode][:, None] * rows
         return summed_by(weighted, index[self.episode], len(names))
+
+
+def _refuse_one_cluster(num: int) -> None:
+    if num < 2:
+        raise ValueError(
+            "Clustered standard errors need several clusters, but there is one. Leave out `cluster`, and pass "
+            "kind='sandwich' or 'hessian'."
+        )
 
 
 def identified_errors(fit: "TabularFit") -> Float[np.ndarray, " K"]:
@@ -236,13 +265,32 @@ def compare_nested(smaller: "TabularFit", larger: "TabularFit") -> Table:
     if restrictions < 1:
         raise ValueError("The larger reward must have more identified directions than the smaller one, but it has not.")
     assert smaller.log_likelihood is not None and larger.log_likelihood is not None
-    return likelihood_ratio_test(smaller.log_likelihood, larger.log_likelihood, restrictions)
+    table = likelihood_ratio_test(smaller.log_likelihood, larger.log_likelihood, restrictions)
+    if larger.panel is None or larger.panel.transitions is None:
+        return table
+    # Twice a gain in the likelihood of the choices is χ² if nothing else was estimated, and choices are independent.
+    note = (
+        "At the estimated transitions, as if they were known, and without clustering; `wald` takes both into account."
+    )
+    return dataclasses.replace(table, notes=(note,))
 
 
 def _same_choices(some: list[Demonstrations], others: list[Demonstrations]) -> bool:
-    names = ("states", "actions", "times", "offsets", "weights", "choice_weights")
-    return len(some) == len(others) and all(
-        np.array_equal(getattr(one, name), getattr(other, name))
-        for one, other in zip(some, others, strict=True)
-        for name in names
-    )
+    """Whether two lists hold the same rows; with labels they may be divided differently: by covariates, or not."""
+    if any(each.labels is None for each in (*some, *others)):
+        names = ("states", "actions", "times", "offsets", "weights", "choice_weights")
+        return len(some) == len(others) and all(
+            np.array_equal(getattr(one, name), getattr(other, name))
+            for one, other in zip(some, others, strict=True)
+            for name in names
+        )
+    return all(map(np.array_equal, _rows_by_label(some), _rows_by_label(others)))
+
+
+def _rows_by_label(demos: list[Demonstrations]) -> list[np.ndarray]:
+    """The columns of all rows, in order of label and time."""
+    names = ("times", "states", "actions", "choice_weights")
+    columns = [np.concatenate([getattr(each, name) for each in demos]) for name in names]
+    labels = np.concatenate([np.asarray(each.labels)[each.episode] for each in demos])
+    order = np.lexsort((columns[0], labels))
+    return [column[order] for column in (*columns, labels)]

@@ -10,7 +10,7 @@ from scipy.special import chdtrc
 
 from irlax import checks
 from irlax.analysis.standard_errors import Kind, not_identified
-from irlax.estimators.tabular.inference import Cluster
+from irlax.estimators.tabular.inference import Cluster, all_demos
 from irlax.estimators.tabular.regression import error_method, linear_table
 from irlax.rewards.reward import flat
 from irlax.tables import Table
@@ -67,31 +67,51 @@ def compare_estimates(fit: "TabularFit", other: "TabularFit") -> Table:
     shared = [name for name in names if name in others]
     if not shared:
         raise ValueError("The two fits have no parameter in common: compare fits of formulae with the same terms.")
-    parts = [_influence(one, [own.index(name) for name in shared]) for one, own in ((fit, names), (other, others))]
-    (first, mine), (second, theirs) = parts
-    same = len(mine) == len(theirs) and _labels(fit) == _labels(other)
-    covariance = (mine - theirs).T @ (mine - theirs) if same else mine.T @ mine + theirs.T @ theirs
+    # Choice by choice where individuals are too few to cluster by.
+    pair, few = (fit, other), None in (fit.information.default_cluster, other.information.default_cluster)
+    first, second = (_estimates(one, shared) for one in pair)
+    rows_of = [one.information.influence(None if few else "episode") for one in pair]
+    columns = [[own.index(name) for name in shared] for own in (names, others)]
+    mine, theirs, how = _aligned(pair, [rows[:, k] for rows, k in zip(rows_of, columns, strict=True)], by_choice=few)
+    covariance = (mine - theirs).T @ (mine - theirs)
     gap, errors = first - second, np.sqrt(np.diag(covariance))
     own = np.sqrt(np.maximum((mine**2).sum(axis=0), (theirs**2).sum(axis=0)))
-    alike = bool((errors < EQUIVALENT * own).all())
+    alike = errors < EQUIVALENT * own
     rows: list[tuple[Any, ...]] = [
-        (name, float(a), float(b), float(a - b), None if alike else float(error))
-        for name, a, b, error in zip(shared, first, second, errors, strict=True)
+        (name, float(a), float(b), float(a - b), None if same_error else float(error))
+        for name, a, b, error, same_error in zip(shared, first, second, errors, alike, strict=True)
     ]
-    if alike:
+    apart = _directions_apart(covariance, mine.T @ mine + theirs.T @ theirs)
+    if not len(apart):
         notes = [
             "The two estimators are equivalent in large samples: their difference is of smaller order than either's "
             "error, and has no standard error of its own.",
             f"It is at most {np.abs(gap / np.where(own > 0, own, 1)).max():.2g} standard errors of the estimates.",
         ]
     else:
-        chi, restrictions, p = chi_squared(gap, covariance)
-        how = "of the same individuals" if same else "of different individuals, taken to be independent"
+        chi, restrictions, p = chi_squared(apart @ gap, apart @ covariance @ apart.T)
         notes = [
             f"H₀: all differences are 0; χ² = {chi:.4g}, {restrictions} restrictions, p = {p:.4g}.",
-            f"Standard errors: of the differences, clustered by individual, estimates {how}.",
+            f"Standard errors: of the differences{'' if few else ', clustered by individual'}, estimates {how}.",
         ]
+        if len(apart) < len(shared):
+            notes.append(
+                "The two estimators are equivalent in large samples in the other directions, which are not tested, and "
+                "in parameters without a standard error."
+            )
     return Table(("parameter", "this", "other", "difference", "s.e."), rows, "Comparison of two estimates", notes)
+
+
+def _directions_apart(covariance: Float[np.ndarray, "r r"], own: Float[np.ndarray, "r r"]) -> Float[np.ndarray, "d r"]:
+    """Combinations in which two estimators differ by more than `EQUIVALENT`; of others the difference is noise."""
+    units = np.sqrt(np.diag(own))
+    units = np.where(units > 0, units, 1.0)
+    sizes, axes = np.linalg.eigh(own / np.outer(units, units))
+    kept = sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
+    whitened = axes[:, kept] / np.sqrt(sizes[kept]) / units[:, None]
+    shares, turned = np.linalg.eigh(whitened.T @ covariance @ whitened)
+    # Of two estimators of the same size the covariances add up to twice that of one.
+    return (whitened @ turned[:, 2 * shares > EQUIVALENT**2]).T
 
 
 def linear_form(text: str, names: Sequence[str]) -> tuple[Float[np.ndarray, " K"], float]:
@@ -150,16 +170,47 @@ def chi_squared(gap: Float[np.ndarray, " r"], covariance: Float[np.ndarray, "r r
     return statistic, int(kept.sum()), float(chdtrc(int(kept.sum()), statistic)) if kept.any() else 1.0
 
 
-def _influence(fit: "TabularFit", which: Sequence[int]) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, "N r"]]:
-    """Estimates of some parameters, and what each individual adds to them; an error if one is not identified."""
-    chosen = np.eye(fit.reward.num_parameters)[list(which)]
-    unknown = not_identified(fit.information.hessian, chosen)
+def _estimates(fit: "TabularFit", shared: Sequence[str]) -> Float[np.ndarray, " r"]:
+    """The estimates of some parameters, by name; an error if one is not identified."""
+    names = fit.reward.parameter_names()
+    which = [names.index(name) for name in shared]
+    unknown = not_identified(fit.information.hessian, np.eye(len(names))[which])
     if unknown.any():
-        named = [fit.reward.parameter_names()[k] for k, no in zip(which, unknown, strict=True) if no]
+        named = [name for name, no in zip(shared, unknown, strict=True) if no]
         raise ValueError(f"The data do not identify {checks.some(named)}. Compare fits without it, or fix it.")
-    return flat(fit.reward.parameters)[list(which)], fit.information.influence("episode")[:, list(which)]
+    return flat(fit.reward.parameters)[which]
 
 
-def _labels(fit: "TabularFit") -> list[Any]:
-    found = [expert.demos.labels for expert in fit.experts if expert.demos is not None]
-    return [None if labels is None else labels.tolist() for labels in found]
+def _aligned(
+    fits: Sequence["TabularFit"], rows: Sequence[Float[np.ndarray, "n r"]], *, by_choice: bool
+) -> tuple[Float[np.ndarray, "m r"], Float[np.ndarray, "m r"], str]:
+    """The rows of two fits side by side, 0 where one has no such individual (or choice); and what they share, in words.
+
+    Individuals are the same if they have the same label, however a fit divides them into types.
+    """
+    keys = [_labels(fit, by_choice=by_choice) for fit in fits]
+    if any(label is None for each in keys for label in each):
+        same = len(rows[0]) == len(rows[1])
+        keys = [list(range(len(each))) if same else [(k, i) for i in range(len(each))] for k, each in enumerate(rows)]
+    every = {key: place for place, key in enumerate(dict.fromkeys([*keys[0], *keys[1]]))}
+    found = [np.zeros((len(every), part.shape[1])) for part in rows]
+    for table, part, own in zip(found, rows, keys, strict=True):
+        np.add.at(table, [every[key] for key in own], part)
+    both = len(set(keys[0]) & set(keys[1]))
+    if both == 0:
+        return found[0], found[1], "of different individuals, taken to be independent"
+    return (
+        found[0],
+        found[1],
+        "of the same individuals" if both == len(every) else "of individuals that are partly the same",
+    )
+
+
+def _labels(fit: "TabularFit", *, by_choice: bool) -> list[Any]:
+    """The label of each individual, or with the time of each of its choices; None where it has none."""
+    found: list[Any] = []
+    for demos in all_demos(fit.experts):
+        labels = [None] * demos.num_episodes if demos.labels is None else demos.labels.tolist()
+        pairs = zip(demos.episode.tolist(), demos.times.tolist(), strict=True)
+        found += [None if labels[e] is None else (labels[e], t) for e, t in pairs] if by_choice else labels
+    return found

@@ -43,12 +43,19 @@ def regression_table_of_fit(fit: "TabularFit", kind: Kind, cluster: Cluster, wei
         observations=observations(fit),
         facts=choice_facts(fit, fit.log_likelihood) + transition_facts(fit),
         marks=None if marks.all_identified else marks.identified,
-        notes=(*marks.notes, *(() if panel is None else panel.notes)),
+        notes=(*_few_individuals(fit, kind, cluster), *marks.notes, *(() if panel is None else panel.notes)),
     )
     if not len(marks.combinations):
         return table
     combined = linear_table(fit, marks.combinations, kind=kind, cluster=cluster, weights=weights, level=level)
     return Summary([*table.tables, combined])
+
+
+def _few_individuals(fit: "TabularFit", kind: Kind, cluster: Cluster) -> list[str]:
+    """Why the errors of a panel are not clustered, as a note."""
+    if fit.panel is None or kind != "sandwich" or cluster is not None or fit.information.default_cluster is not None:
+        return []
+    return ["Not clustered, because individuals are too few for that: choices are independent given the state."]
 
 
 def transition_facts(fit: "TabularFit") -> list[tuple[str, Any]]:
@@ -98,6 +105,7 @@ def choice_facts(fit: "TabularFit", log_likelihood: float) -> list[tuple[str, An
         (f"pseudo-R² of choices, against {meaning}", pseudo_r_squared(log_likelihood, null)),
         ("individuals", fit.num_episodes),
         ("observations", fit.num_choices),
+        *([] if fit.num_choices == observations(fit) else [("observations, by weight", observations(fit))]),
     ]
 
 

@@ -198,12 +198,13 @@ class TabularFit(RewardFit):
         """The standard errors that were asked for; without a kind the inverse Hessian, or what `cluster` needs.
 
         A fit to a panel has the sandwich, clustered by individual: the transitions are estimated from the same
-        individuals, whose choices may depend on each other.
+        individuals, whose choices may depend on each other. If they are too few for that, choices are taken to be
+        independent given the state.
         """
         if kind is not None:
             return kind, cluster
         if self.panel is not None:
-            return "sandwich", "episode" if cluster is None else cluster
+            return "sandwich", self.information.default_cluster if cluster is None else cluster
         return ("hessian", None) if cluster is None else ("sandwich", cluster)
 
     def confidence_intervals(
@@ -228,7 +229,8 @@ class TabularFit(RewardFit):
     ) -> Summary:
         """Estimates with standard errors, z, p, intervals, AIC, BIC and pseudo-R²; see `to_latex` and `to_markdown`.
 
-        The errors take the dynamics as known; if these were estimated from the same panel, see `full_likelihood`.
+        The errors take the dynamics as known, unless the fit is to a panel, whose estimated transitions they include;
+        for parametric dynamics see `full_likelihood`.
         """
         from irlax.estimators.tabular.regression import regression_table_of_fit
 
@@ -394,7 +396,12 @@ class TabularFit(RewardFit):
         from irlax.estimators.tabular.full_likelihood import full_likelihood
 
         if nature is None:
-            if self.panel is None or self.panel.transitions is None or len(self.experts) > 1:
+            if len(self.experts) > 1:
+                raise ValueError(
+                    "The joint likelihood is of one type of individuals, but this fit has several, by covariates. "
+                    "Its standard errors include the sampling error of the transitions already."
+                )
+            if self.panel is None or self.panel.transitions is None:
                 raise TypeError(
                     "Pass the `nature` whose parameters were estimated: this fit has no estimated transitions."
                 )
