@@ -56,6 +56,20 @@ def test_the_policy_stays_along_the_null_space_and_moves_along_the_rest(kind, ov
     assert str(found.summary())
 
 
+@pytest.mark.parametrize("horizon", [None, 3])
+def test_large_problems_are_answered_as_small_ones(horizon, monkeypatch):
+    mdp = ix.envs.RandomMDP(**KINDS["unavailable"], horizon=horizon, seed=3).mdp
+    reward, plan = ix.TabularReward("sa").bind(mdp), ix.soft_plan(mdp, np.random.default_rng(0).normal(size=(6, 3)))
+    demos = ix.rollout(mdp, plan, num=2, length=None if horizon else 3, key=jax.random.key(0))
+    here = ix.identify(mdp, reward, plan, demos=demos)
+    monkeypatch.setattr("irlax.analysis.identifiability.small_features", lambda *_: None)
+    compiled = ix.identify(mdp, reward, plan, demos=demos)
+    assert here.kinds == compiled.kinds and here.null_dim == compiled.null_dim
+    np.testing.assert_allclose(here.singular_values, compiled.singular_values, atol=1e-10)
+    for one, other in ((here.null_basis, compiled.null_basis), (here.unseen_basis, compiled.unseen_basis)):
+        np.testing.assert_allclose(one.T @ one, other.T @ other, atol=1e-8)
+
+
 def test_a_fits_summary_names_few_hidden_directions_and_counts_many():
     env = ix.envs.Gridworld.open(3, 3, bump="unavailable")
     checkerboard = np.where(np.indices((3, 3)).sum(axis=0).ravel() % 2, -1.0, 1.0)

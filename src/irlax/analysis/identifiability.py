@@ -10,8 +10,8 @@ dependence on s' that averages out, spare weights of a network), the constant re
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,9 +26,11 @@ from irlax.mdp import MDP
 from irlax.planning.backup import SoftBackup
 from irlax.planning.chain import DENSE_LIMIT, Chain
 from irlax.planning.plan import Plan, action_major_policy, plan_with
+from irlax.planning.small import SmallPlan
 from irlax.planning.soft import TOLERANCE
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
+from irlax.rewards.small import SmallFeatures, small_features
 from irlax.tables import AbstractTabulated, Summary, Table, pairs
 from irlax.typing import Array, Bool, Float
 from irlax.user_warnings import warn_user
@@ -147,15 +149,15 @@ def identify(mdp: MDP, reward: AbstractReward, plan: Plan, *, demos: Demonstrati
     with scope():
         if bound.num_parameters > LARGE:
             return _identify_by_products(mdp, bound, plan, demos)
-        by_parameter = _jacobian(bound.fold(mdp), bound.parameters)
-        slopes = np.asarray(by_parameter)
+        responses = _responses(mdp, plan, bound)
+        slopes = responses.by_parameter
         scale = np.maximum(np.abs(slopes).max(axis=(0, 1)), 1e-300)
         scale = np.where(scale > 1e-12 * scale.max(), scale, 1.0)
-        singular, right = _svd(_reduced(mdp, plan, by_parameter, scale, None))
+        singular, right = _svd(_reduced(mdp, responses, scale, None))
         null = _null_space(singular, right, scale)
         unseen = None
         if demos is not None:
-            hidden = _null_space(*_svd(_reduced(mdp, plan, by_parameter, scale, _visited(mdp, demos))), scale)
+            hidden = _null_space(*_svd(_reduced(mdp, responses, scale, _visited(mdp, demos))), scale)
             unseen = _beyond(hidden, null)
     rewards = np.moveaxis(slopes, -1, 0).reshape(bound.num_parameters, -1)
     basis, kinds = _readable(null, rewards, mdp)
@@ -183,29 +185,53 @@ def _jacobian(folded: Any, parameters: Any) -> Float[Array, "A R K"]:
     return jnp.concatenate(leaves, axis=-1)
 
 
-def _reduced(
-    mdp: MDP,
-    plan: Plan,
-    by_parameter: Float[Array, "A R K"],
-    scale: Float[np.ndarray, " K"],
-    visited: Bool[np.ndarray, "T S"] | None,
-) -> Float[np.ndarray, "m K"]:
-    """∂log π/∂θ over all (visited) states and times, reduced to at most K rows with the same inner products.
+class _Responses(NamedTuple):
+    """∂log π/∂θ of an MDP and a plan."""
 
-    One time step is in memory at once: T·S·A·K numbers would be too many.
-    """
-    exists = np.asarray(mdp.available)
+    #: ∂E[r(s,a,S')]/∂θ.
+    by_parameter: Float[np.ndarray, "A R K"]
+    #: [R, A, K] of each time step, from the last to the first.
+    backwards: Callable[[], Iterator[Float[np.ndarray, "R A K"]]]
+
+
+def _responses(mdp: MDP, plan: Plan, reward: AbstractReward) -> _Responses:
+    folded = reward.fold(mdp)
+    small = small_features(mdp, folded, reward.num_parameters)
+    if small is not None:
+        return _Responses(small.features, lambda: _small_responses(small, plan))
+    by_parameter = _jacobian(folded, reward.parameters)
+    return _Responses(np.asarray(by_parameter), lambda: _large_responses(mdp, plan, by_parameter))
+
+
+def _small_responses(small: SmallFeatures, plan: Plan) -> Iterator[Float[np.ndarray, "R A K"]]:
+    log_policies = np.swapaxes(np.asarray(plan.log_policy), -1, -2).reshape(small.mdp.periods, *small.known.shape)
+    tangents = SmallPlan(small.mdp, np.asarray(plan.value), log_policies, 0.0, 0).tangents(small.features)
+    for log_policy, tangent in zip(log_policies[::-1], tangents[::-1], strict=True):
+        yield np.swapaxes(tangent - np.einsum("as,ask->sk", np.exp(log_policy), tangent), 0, 1)
+
+
+def _large_responses(mdp: MDP, plan: Plan, by_parameter: Float[Array, "A R K"]) -> Iterator[Float[np.ndarray, "R A K"]]:
+    """One time step is in memory at once: T·S·A·K numbers would be too many."""
     values, policies = plan.value, (None if mdp.horizon is None else plan.next_value())
-    triangle = np.zeros((0, len(scale)))
-    after_the_end = np.zeros((mdp.num_states, len(scale)), by_parameter.dtype)
+    after_the_end = np.zeros((mdp.num_states, by_parameter.shape[-1]), by_parameter.dtype)
     slope = _stationary_slope(mdp, plan, by_parameter) if policies is None else after_the_end
     for t in reversed(range(1 if mdp.horizon is None else mdp.horizon)):
         next_value = values if policies is None else policies[t]
         value_slope, response = _response(mdp, plan, next_value, slope, by_parameter)
-        rows = exists if visited is None else exists & visited[t][mdp.state_of_row][:, None]
-        triangle = _triangle(np.vstack([triangle, np.asarray(response)[rows] / scale]))
+        yield np.asarray(response)
         if mdp.horizon is not None:
             slope = value_slope
+
+
+def _reduced(
+    mdp: MDP, responses: _Responses, scale: Float[np.ndarray, " K"], visited: Bool[np.ndarray, "T S"] | None
+) -> Float[np.ndarray, "m K"]:
+    """∂log π/∂θ over all (visited) states and times, reduced to at most K rows with the same inner products."""
+    exists, triangle = np.asarray(mdp.available), np.zeros((0, len(scale)))
+    times = reversed(range(1 if mdp.horizon is None else mdp.horizon))
+    for t, response in zip(times, responses.backwards(), strict=True):
+        rows = exists if visited is None else exists & visited[t][mdp.state_of_row][:, None]
+        triangle = _triangle(np.vstack([triangle, response[rows] / scale]))
     return triangle
 
 

@@ -35,13 +35,22 @@ def decoded(name: Any, column: Any, first_row: int) -> "pa.Array":
     if column.null_count:
         missing = column.is_null().to_numpy(zero_copy_only=False)
     elif pa.types.is_floating(column.type):
-        missing = np.isnan(column.to_numpy(zero_copy_only=False))
+        missing = np.isnan(as_numpy(column))
     if missing.any():
         raise ValueError(
             f"Column `{name}` must have a value in every row, but row {first_row + int(np.argmax(missing))} has none "
             f"(NaN or empty). Fill it in, or leave out its episode."
         )
     return column
+
+
+def as_numpy(column: "pa.Array") -> np.ndarray:
+    """Numbers or truth values, none of them missing. `to_numpy` would import pandas, which takes a quarter second."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(column.type):
+        return np.from_dlpack(column.cast(pa.uint8())).astype(bool)
+    return np.from_dlpack(column)
 
 
 def integers(name: Any, column: "pa.Array", first_row: int = 0) -> Int[np.ndarray, " n"]:
@@ -54,7 +63,7 @@ def integers(name: Any, column: "pa.Array", first_row: int = 0) -> Int[np.ndarra
             f"Column `{name}` must hold whole numbers, but holds {_described(column, first_row)}. Number the values "
             f"0, 1, 2, … first, for example with `pandas.factorize`."
         )
-    values = column.to_numpy(zero_copy_only=False)
+    values = as_numpy(column)
     if values.dtype.kind == "f":
         values = _whole(name, values, first_row)
     wrong = (values < 0) | (values > LARGEST)
@@ -75,12 +84,12 @@ def booleans(name: Any, column: "pa.Array", first_row: int = 0) -> Bool[np.ndarr
 
     column = decoded(name, column, first_row)
     if pa.types.is_boolean(column.type):
-        return column.to_numpy(zero_copy_only=False)
+        return as_numpy(column)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise TypeError(
             f"Column `{name}` must hold true or false (or 1 or 0), but holds {_described(column, first_row)}."
         )
-    values = column.to_numpy(zero_copy_only=False)
+    values = as_numpy(column)
     _refuse(
         name, values, (values != 0) & (values != 1), first_row=first_row, rule="must hold true or false (or 1 or 0)"
     )
@@ -94,7 +103,7 @@ def weights(name: Any, column: "pa.Array", first_row: int = 0) -> Float[np.ndarr
     column = decoded(name, column, first_row)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise TypeError(f"Column `{name}` must hold numbers, but holds {_described(column, first_row)}.")
-    values = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    values = as_numpy(column).astype(np.float64, copy=False)
     wrong = ~np.isfinite(values) | (values < 0)
     _refuse(
         name,
@@ -116,18 +125,16 @@ def labels(name: Any, column: "pa.Array", first_row: int = 0) -> "pa.Array":
     if types.is_integer(column.type):
         return column if types.is_uint64(column.type) else column.cast(pa.int64())
     if types.is_floating(column.type):
-        return pa.array(_whole(name, column.to_numpy(zero_copy_only=False), first_row))
+        return pa.array(_whole(name, as_numpy(column), first_row))
     if not (types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)):
         raise TypeError(
             f"Column `{name}` must name episodes by whole numbers or text, but holds {_described(column, first_row)}. "
             f"Convert it, for example with `.astype(str)`."
         )
     column = column.cast(pa.large_string())
-    empty = pc.call_function("equal", [column, pa.scalar("", pa.large_string())]).to_numpy(zero_copy_only=False)
-    if empty.any():
-        raise ValueError(
-            f"Column `{name}` must name every episode, but row {first_row + int(np.argmax(empty))} has an empty name."
-        )
+    empty = pc.call_function("index", [column], pc.IndexOptions(pa.scalar("", pa.large_string()))).as_py()
+    if empty >= 0:
+        raise ValueError(f"Column `{name}` must name every episode, but row {first_row + empty} has an empty name.")
     return column
 
 
@@ -136,7 +143,7 @@ def label_array(name: Any, distinct: "pa.Array") -> np.ndarray:
     import pyarrow as pa
 
     if not pa.types.is_large_string(distinct.type):
-        return distinct.to_numpy(zero_copy_only=False)
+        return as_numpy(distinct)
     texts = distinct.to_pylist()
     width = max(map(len, texts), default=0)
     if width * len(texts) * np.dtype("U1").itemsize > _LABEL_BYTES:

@@ -160,15 +160,15 @@ def read_columns(names: Columns, column: Callable[[Any], Any], first_row: int = 
 
 def demonstrations(names: Columns, column: Callable[[Any], Any]) -> Demonstrations:
     """Demonstrations from the columns of a table whose rows are in any order."""
-    labels, values = read_columns(names, column)
-    if not len(labels):
+    if not len(column(names.episode)):
         raise ValueError("The table has no rows. Give it one for each observed choice.")
+    labels, values = read_columns(names, column)
     encoded = labels.dictionary_encode()
     distinct = columns.label_array(names.episode, encoded.dictionary)
     by_name = np.argsort(distinct)
     rank = np.empty(len(distinct), np.int64)
     rank[by_name] = np.arange(len(distinct))
-    episode = rank[encoded.indices.to_numpy()]
+    episode = rank[columns.as_numpy(encoded.indices)]
     order = _sorted(episode, values["time"])
     episode = episode[order]
     in_order: dict[str, Any] = {role: None if array is None else array[order] for role, array in values.items()}

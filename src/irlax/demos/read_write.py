@@ -1,8 +1,8 @@
 """Demonstrations from and to files: CSV, Parquet and npz."""
 
+import csv as standard_csv
 import dataclasses
 import os
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,15 @@ import numpy as np
 from irlax import storage
 from irlax.demos import npz, panel
 from irlax.demos.demonstrations import Demonstrations
-from irlax.demos.frames import from_frame, to_frame
+from irlax.demos.frames import to_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 SUFFIXES = (".csv", ".parquet", ".npz")
+#: How an integer is written, unlike 007.
+AN_INTEGER = r"0|-?[1-9][0-9]{0,17}"
 #: What counts as missing in a numeric column of a CSV file. In a column of labels only an empty cell does.
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "."]
 
@@ -123,28 +125,32 @@ def checked_names(names: panel.Columns, present: list[str]) -> panel.Columns:
 
 
 def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
-    import pandas as pd
+    # Not by pandas, whose import would be a tenth of the time of `irlax fit` on a small problem.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
 
     kind = "a CSV file"
+    with storage.unreadable(path, kind), path.open(encoding="utf-8-sig", newline="") as file:
+        heading = next(standard_csv.reader(file), [])
+        if not heading:
+            raise ValueError("it has no line of column names")
+    names = checked_names(names, heading)
+    # Types are inferred from the first block, so that all of the file must be one.
+    reading = csv.ReadOptions(block_size=min(path.stat().st_size + 1, 2**31 - 1))
+    converting = csv.ConvertOptions(
+        column_types={names.episode: pa.string()},
+        include_columns=list(dict.fromkeys(names.names.values())),
+        null_values=MISSING,
+    )
     with storage.unreadable(path, kind):
-        heading = pd.read_csv(path, header=None, nrows=1, dtype=str, na_filter=False, encoding="utf-8")
-    names = checked_names(names, heading.iloc[0].tolist())
-    missing = {name: [""] if name == names.episode else MISSING for name in names.names.values()}
-    with storage.unreadable(path, kind), warnings.catch_warnings():
-        # pandas warns of a row with more cells than the heading, but not if `usecols` is given.
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        frame = pd.read_csv(
-            path,
-            index_col=False,
-            dtype={names.episode: str},
-            keep_default_na=False,
-            na_values=missing,
-            low_memory=False,
-            encoding="utf-8",
-            **exact_floats(),
-        )
-    frame[names.episode] = written_as_integers(frame[names.episode])
-    return from_frame(frame, names)
+        table = csv.read_csv(path, reading, csv.ParseOptions(newlines_in_values=True), converting)
+    labels = table[names.episode]
+    # With `\z`, because `$` also matches before a line break at the end.
+    integers = pc.MatchSubstringOptions(rf"\A(?:{AN_INTEGER})\z")
+    if pc.call_function("all", [pc.call_function("match_substring_regex", [labels], integers)]).as_py():
+        labels = labels.cast(pa.int64())
+    return panel.demonstrations(names, lambda name: labels if name == names.episode else table[name])
 
 
 def exact_floats() -> dict[str, Any]:
@@ -158,6 +164,6 @@ def exact_floats() -> dict[str, Any]:
 def written_as_integers(labels: Any) -> Any:
     """Labels as integers, if every one is written the way an integer is."""
     texts = labels.drop_duplicates()
-    if texts.isna().any() or not texts.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all():
+    if texts.isna().any() or not texts.str.fullmatch(AN_INTEGER).all():
         return labels
     return labels.astype("int64")

@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from irlax import storage
-from irlax.demos import panel
+from irlax.demos import columns, panel
 from irlax.demos.read_write import checked_names, open_parquet
 from irlax.demos.statistics import NO_ROW_WEIGHTS, DemoStatistics, from_tally, new_tally
 from irlax.demos.tally import Tally
@@ -169,7 +169,7 @@ def _refuse_repeated(labels: "pa.Array", rows: np.ndarray) -> None:
     encoded = labels.dictionary_encode()
     if len(encoded.dictionary) == len(labels):
         return
-    codes = encoded.indices.to_numpy()
+    codes = columns.as_numpy(encoded.indices)
     again = np.ones(len(codes), bool)
     again[np.unique(codes, return_index=True)[1]] = False
     i = int(np.argmax(again))
@@ -182,4 +182,4 @@ def _refuse_repeated(labels: "pa.Array", rows: np.ndarray) -> None:
 def _equal_to_next(labels: "pa.Array") -> np.ndarray:
     import pyarrow.compute as pc
 
-    return pc.call_function("equal", [labels[1:], labels[:-1]]).to_numpy(zero_copy_only=False)
+    return columns.as_numpy(pc.call_function("equal", [labels[1:], labels[:-1]]))

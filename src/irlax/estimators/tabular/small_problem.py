@@ -13,12 +13,8 @@ import numpy as np
 from irlax.estimators.tabular.objectives import AbstractObjective, FeatureMatching, Likelihood
 from irlax.estimators.tabular.problem import AbstractProblem, Evaluation, Flattening, Problem, WarmStarts
 from irlax.planning.small import SmallMDP, SmallPlan
-from irlax.rewards.linear import FoldedLinear
-from irlax.rewards.tabular import FoldedTable
+from irlax.rewards.small import small_features
 from irlax.typing import Array, Float, Int
-
-#: Features, or their tangents at all times, have at most this many numbers (80 MB).
-MAX_TANGENTS = 10_000_000
 
 
 class SmallObjective(NamedTuple):
@@ -39,14 +35,10 @@ class SmallObjective(NamedTuple):
         """The objective in this form, for a reward with `num` parameters; None if it cannot be had."""
         if not isinstance(objective, FeatureMatching | Likelihood):
             return None
-        folded = objective.folded
-        # A class of a user's own may change what it inherits.
-        if not isinstance(folded, FoldedLinear | FoldedTable) or type(folded) not in (FoldedLinear, FoldedTable):
+        found = small_features(objective.mdp, objective.folded, num)
+        if found is None:
             return None
-        mdp = SmallMDP.of(objective.mdp)
-        if mdp is None or num * mdp.periods * mdp.transitions.shape[0] * len(mdp.initial) > MAX_TANGENTS:
-            return None
-        features, known = features_of(folded, mdp, num)
+        mdp, features, known = found
         if isinstance(objective, FeatureMatching):
             return cls(mdp, features, known, np.asarray(objective.visits)[None], -_at_start(mdp), False)
         return cls(mdp, features, known, *_counted(mdp, objective), True)
@@ -160,27 +152,6 @@ class SmallProblem(AbstractProblem):
             part.plan(theta, None if guess is None else np.asarray(guess))
             for part, guess in zip(self.parts, guesses, strict=True)
         ]
-
-
-def features_of(
-    folded: FoldedLinear | FoldedTable, mdp: SmallMDP, num: int
-) -> tuple[Float[np.ndarray, "A S K"], Float[np.ndarray, "A S"]]:
-    """∂r/∂θ of a linear reward, and what is known of it."""
-    num_actions, num_states, _ = mdp.transitions.shape
-    shape = (num_actions, num_states, num)
-    if isinstance(folded, FoldedLinear):
-        known = np.zeros(()) if folded.known is None else np.asarray(folded.known)
-        columns = np.moveaxis(np.asarray(folded.columns), 0, -1)
-        return np.ascontiguousarray(np.broadcast_to(columns, shape)), np.broadcast_to(known, shape[:2])
-    features, (action, state) = np.zeros(shape), np.indices(shape[:2])
-    if folded.over == "s":
-        features[action, state, state] = 1.0
-    elif folded.over == "sa":
-        features[action, state, state * num_actions + action] = 1.0
-    else:
-        cells = features.reshape(num_actions, num_states, num_states, num_actions, num_states)
-        cells[action, state, state, action] = mdp.transitions
-    return features, np.zeros(shape[:2])
 
 
 def _at_start(mdp: SmallMDP) -> Float[np.ndarray, "T S"]:
