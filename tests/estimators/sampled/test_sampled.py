@@ -67,9 +67,14 @@ def observed_occupancy():
     return mass / mass.sum() / (1 - DISCOUNT)
 
 
+@eqx.filter_jit
+def log_table_of(policy):
+    return jax.vmap(policy.log_probs)(jnp.eye(STATES))
+
+
 def table_of(policy):
     with jax.enable_x64(False):
-        return np.exp(jax.vmap(policy.log_probs)(jnp.eye(STATES)))
+        return np.exp(log_table_of(policy))
 
 
 @functools.cache
@@ -237,10 +242,15 @@ def test_swinging_from_side_to_side_is_not_convergence(gaps, closed):
 def test_random_episodes_are_not_what_is_reported():
     _, env, demos = problem()
     estimator, expert = loop.validate(explored(0.5), env, demos, None, None)
-    with jax.enable_x64(False):
+
+    @eqx.filter_jit
+    def first_round(expert):
         state = estimator.init(STATES, env.actions, HORIZON, expert, key=jr.key(0))
         rollout = collect_episodes(env, state.policy, EPISODES, explore=0.5, key=jr.key(1))
-        _, info = eqx.filter_jit(estimator.step)(state, expert, rollout, key=jr.key(2))
+        return rollout, estimator.step(state, expert, rollout, key=jr.key(2))[1]
+
+    with jax.enable_x64(False):
+        rollout, info = first_round(expert)
     random = np.asarray(rollout.explored).any(axis=0)
     assert 0.3 < random.mean() < 0.7
     assert info["return"] == pytest.approx(np.asarray(rollout.reward).sum(axis=0)[~random].mean(), rel=1e-5)
@@ -260,7 +270,7 @@ def test_some_episodes_are_the_policys(explore):
 
 def test_a_potential_has_a_network_of_its_own():
     estimator = ix.AIRL(reward=ix.RewardNet("s", width=4, depth=1), potential=ix.RewardNet("s", width=8, depth=2))
-    reward = estimator.make_reward(Normaliser.init(STATES), ix.envs.Discrete(2), key=jr.key(0))
+    reward = eqx.filter_jit(estimator.make_reward)(Normaliser.init(STATES), ix.envs.Discrete(2), key=jr.key(0))
     shapes = [[weight.shape for weight in part.network.weights] for part in (reward.base, reward.potential)]
     assert shapes == [[(4, STATES), (1, 4)], [(8, STATES), (8, 8), (1, 8)]]
     with pytest.raises(ValueError, match="function of states"):
@@ -270,7 +280,7 @@ def test_a_potential_has_a_network_of_its_own():
 def test_each_reward_is_normalised_as_its_own_settings_say():
     statistics = Normaliser.init(STATES).update(jnp.arange(6.0).reshape(2, STATES))
     estimator = ix.AIRL(ix.RewardNet("s"), potential=ix.RewardNet("s", normalise=False))
-    reward = estimator.make_reward(statistics, ix.envs.Discrete(2), key=jr.key(0))
+    reward = eqx.filter_jit(estimator.make_reward)(statistics, ix.envs.Discrete(2), key=jr.key(0))
     assert reward.base.normaliser.count == 2 and reward.potential.normaliser.count == 0
 
 
