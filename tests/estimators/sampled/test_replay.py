@@ -20,7 +20,7 @@ from irlax.rl import PPO, SAC
 from irlax.rl.replay import Buffer
 from irlax.spaces import Box
 from tests.estimators.sampled.exact import variation
-from tests.estimators.sampled.test_sampled import DISCOUNT, STATE_TABLE, STATES, problem, table_of
+from tests.estimators.sampled.test_sampled import DISCOUNT, STATE_TABLE, STATES, problem, reward_at, table_of
 from tests.estimators.sampled.test_termination import ALIVE, LEAVE, STAY
 from tests.probes import NormalBandit
 
@@ -100,9 +100,6 @@ def test_ends_of_demonstrations_count_as_the_steps_after_them():
     assert np.asarray(drawn.over).mean() == pytest.approx(10 / 18, abs=0.02)
 
 
-reward_at = eqx.filter_jit(lambda reward, place: reward(place, jnp.int32(0), place))
-
-
 def test_slopes_are_those_of_finite_differences():
     """Between each step and itself, so that nothing is left to chance."""
     demos = ix.Demonstrations.from_observations([np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]])])
@@ -129,7 +126,7 @@ def test_sac_gets_to_the_policy_of_exact_mce_irl():
     exact = ix.MCEIRL().fit(mdp, ix.TabularReward("s"), ix.soft_plan(mdp, np.array([0.0, 1.5, -1.0])).policy)
     fit = REPLAYED.fit(env, demos, key=jr.key(1))
     assert variation(table_of(fit.policy), exact.policy).max() < 0.07
-    reward = np.array([float(reward_at(fit.reward, state)) for state in jnp.eye(STATES)])
+    reward = np.array([reward_at(fit.reward, state) for state in np.eye(STATES)])
     assert variation(ix.soft_plan(mdp, reward).policy, exact.policy).max() < 0.07
 
 

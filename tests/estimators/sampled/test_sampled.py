@@ -68,6 +68,12 @@ def observed_occupancy():
 
 
 @eqx.filter_jit
+def reward_at(reward, state, action=0):
+    """That of an observation, compiled as one program."""
+    return reward(state, jnp.asarray(action, jnp.int32), state)
+
+
+@eqx.filter_jit
 def log_table_of(policy):
     return jax.vmap(policy.log_probs)(jnp.eye(STATES))
 
@@ -100,7 +106,7 @@ def test_mce_from_samples_gets_to_the_mce_policy_of_the_demonstrations():
     exact = ix.MCEIRL().fit(mdp, ix.TabularReward("s"), occupancy=observed_occupancy())
     fit, _ = mce_fit()
     assert variation(table_of(fit.policy), exact.policy).max() < 0.07
-    reward = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(STATES)])
+    reward = np.array([reward_at(fit.reward, state) for state in np.eye(STATES)])
     assert variation(ix.soft_plan(mdp, reward).policy, exact.policy).max() < 0.07
 
 
@@ -109,7 +115,7 @@ def test_airl_gets_to_the_demonstrated_frequencies():
     frequencies = observed_occupancy() / observed_occupancy().sum(axis=1, keepdims=True)
     for fit in airl_fits():
         assert variation(table_of(fit.policy), frequencies).max() < 0.07
-        f = [[float(fit.reward(state, jnp.int32(a), state)) for a in range(ACTIONS)] for state in jnp.eye(STATES)]
+        f = [[reward_at(fit.reward, state, np.int32(a)) for a in range(ACTIONS)] for state in np.eye(STATES)]
         np.testing.assert_allclose(f, np.log(frequencies), atol=0.15)
 
 
@@ -229,7 +235,7 @@ def test_exploring_shows_the_reward_where_nobody_goes():
     out = {}
     for explore in (0.0, 0.5):
         fit = dataclasses.replace(explored(explore), reward=STATE_TABLE).fit(env, demos, key=jr.key(1))
-        values = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(size)])
+        values = np.array([reward_at(fit.reward, state) for state in np.eye(size)])
         out[explore] = values[[2, 3, 17, 18]].mean() - values[middle]
     assert out[0.5] < -0.5 < -0.2 < out[0.0]
 
