@@ -64,7 +64,7 @@ LONGEST = (
     "tests/planning",
     "tests/test_cli.py",
     "tests/report/test_report.py",
-    "tests/rl/test_learners.py",
+    "tests/rl",
     "tests/mdp/test_rows.py",
     "tests/test_examples.py",
     "tests/test_documented_commands.py",
@@ -77,8 +77,6 @@ LONGEST = (
     "tests/demos/test_likelihood.py",
     "tests/report/test_sampled_report.py",
     "tests/mdp/test_moves.py",
-    "tests/rl/test_squashing.py",
-    "tests/rl/test_training.py",
     "tests/test_precision.py",
     "tests/test_site.py",
     "tests/reproduce/test_reproduce.py",
@@ -92,7 +90,7 @@ LONGEST = (
 
 
 #: Folders whose files have problems of the same sizes, so that one worker runs all of them.
-TOGETHER = ("tests/estimators", "tests/estimators/sampled", "tests/metamorphic", "tests/planning")
+TOGETHER = ("tests/estimators", "tests/estimators/sampled", "tests/metamorphic", "tests/planning", "tests/rl")
 
 
 @pytest.hookimpl(optionalhook=True)

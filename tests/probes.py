@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -12,42 +11,78 @@ from irlax.envs.environment import AbstractEnvironment, Step
 from irlax.spaces import Box, Discrete
 
 
-class Probe(AbstractEnvironment):
-    """A sign, ±1, is seen; after `length` steps (1 or 2) the episode terminates or, if `endless`, is truncated.
+class PlaceAndTime(NamedTuple):
+    state: Any
+    time: Any
 
-    A step pays what `pays` says: always, times the sign, at the end only, times the action, times both. All of this
-    is data, so that probes of one kind are compiled once. What is paid later is seen coming: the second step looks
-    like 3.
+
+#: States of a probe, and the numbers that it is observed by.
+STATES = 4
+
+
+def seen(number):
+    """How a probe shows a number."""
+    return jnp.array([number, 0.0, 0.0, 0.0])
+
+
+class Probe(AbstractEnvironment):
+    """Four states and two actions; after `length` steps the episode terminates or, if `endless`, is truncated.
+
+    All of this is data, so that every probe is compiled once.
     """
 
-    pays: Any
+    transitions: Any
+    initial: Any
+    observations: Any
+    reward: Any
     length: Any
     endless: Any
-    horizon: int = eqx.field(static=True, default=2)
+    horizon: int = eqx.field(static=True, default=32)
     fixed_horizon: bool = eqx.field(static=True, default=True)
 
     @classmethod
-    def of(cls, *, always=0.0, seen=0.0, late=0.0, action=0.0, both=0.0, length=1, endless=False):
-        pays = np.array([always, seen, late, action, both], np.float32)
-        return cls(pays, np.int32(length), np.bool_(endless))
+    def of(cls, *, always=0.0, late=0.0, action=0.0, both=0.0, length=1, endless=False):
+        """A sign, ±1, is seen in the first step; a second one, if `length` is 2, is seen coming: it looks like 3.
+
+        A step pays what is said here: always, in the last step only, times the action, times sign and action.
+        """
+        sign, second = np.array([-1.0, 1.0, 0.0, 0.0]), 2
+        pays = always + (action + both * sign)[:, None] * np.arange(2)
+        pays[second if length == 2 else slice(None)] += late
+        on = np.broadcast_to(np.eye(STATES)[second], (STATES, 2, STATES))
+        shown = np.zeros((STATES, STATES))
+        shown[:, 0] = [-1.0, 1.0, 3.0, 0.0]
+        return cls.made_of(on, np.array([0.5, 0.5, 0.0, 0.0]), shown, pays, length, endless)
+
+    @classmethod
+    def of_mdp(cls, mdp, reward):
+        """An MDP of as many states and actions, every action everywhere, observed as one-hot vectors."""
+        table = np.broadcast_to(reward if np.ndim(reward) == 2 else reward[:, None], (STATES, 2))
+        return cls.made_of(mdp.dynamics.to_dense(), mdp.initial, np.eye(STATES), table, cls.horizon, True)
+
+    @classmethod
+    def made_of(cls, *arrays_and_length):
+        *arrays, length, endless = arrays_and_length
+        return cls(*(np.asarray(array, np.float32) for array in arrays), np.int32(length), np.bool_(endless))
 
     @property
     def observation_size(self):
-        return 1
+        return STATES
 
     @property
     def actions(self):
         return Discrete(2)
 
     def reset(self, *, key):
-        sign = jr.choice(key, jnp.array([-1.0, 1.0]))
-        return (jnp.zeros((), jnp.int32), sign), sign[None]
+        state = jr.categorical(key, jnp.log(self.initial))
+        return PlaceAndTime(state, jnp.zeros((), jnp.int32)), jnp.asarray(self.observations)[state]
 
     def step(self, state, action, *, key):
-        time, sign = state
-        last = time + 1 >= self.length
-        reward = self.pays @ jnp.stack([jnp.ones(()), sign, last.astype(jnp.float32), 1.0 * action, sign * action])
-        return Step((time + 1, sign), jnp.full(1, 3.0), reward, last & ~self.endless, last & self.endless)
+        after = jr.categorical(key, jnp.log(jnp.asarray(self.transitions)[state.state, action]))
+        time = state.time + 1
+        reward, last = jnp.asarray(self.reward)[state.state, action], time >= self.length
+        observation = jnp.asarray(self.observations)[after]
+        return Step(PlaceAndTime(after, time), observation, reward, last & ~self.endless, last & self.endless)
 
 
 class NormalBandit(AbstractEnvironment):
@@ -72,46 +107,6 @@ class NormalBandit(AbstractEnvironment):
         return Step(state, jnp.zeros(1), reward, jnp.ones((), bool), jnp.zeros((), bool))
 
 
-class TableState(NamedTuple):
-    state: Any
-    time: Any
-
-
-class Table(AbstractEnvironment):
-    """An MDP with every action everywhere, observed as one-hot vectors, truncated after `horizon` steps."""
-
-    transitions: Any
-    initial: Any
-    reward: Any
-    horizon: int = eqx.field(static=True)
-    fixed_horizon: bool = eqx.field(static=True, default=True)
-
-    @classmethod
-    def of(cls, mdp, reward, horizon=32):
-        transitions, initial = np.asarray(mdp.dynamics.to_dense()), np.asarray(mdp.initial)
-        table = np.broadcast_to(reward if np.ndim(reward) == 2 else reward[:, None], transitions.shape[:2])
-        return cls(*(np.asarray(array, np.float32) for array in (transitions, initial, table)), horizon)
-
-    @property
-    def observation_size(self):
-        return self.transitions.shape[0]
-
-    @property
-    def actions(self):
-        return Discrete(self.transitions.shape[1])
-
-    def reset(self, *, key):
-        state = jr.categorical(key, jnp.log(self.initial))
-        return TableState(state, jnp.zeros((), jnp.int32)), jax.nn.one_hot(state, self.observation_size)
-
-    def step(self, state, action, *, key):
-        after = jr.categorical(key, jnp.log(jnp.asarray(self.transitions)[state.state, action]))
-        time = state.time + 1
-        seen = jax.nn.one_hot(after, self.observation_size)
-        reward = jnp.asarray(self.reward)[state.state, action]
-        return Step(TableState(after, time), seen, reward, jnp.zeros((), bool), time >= self.horizon)
-
-
 class HostStep(NamedTuple):
     observation: Any
     final_observation: Any
@@ -121,9 +116,12 @@ class HostStep(NamedTuple):
 
 
 class HostBandit:
-    """Two actions, of which the second pays 2, on the host; ±1 is seen in turns; episodes are truncated."""
+    """Two actions, of which the second pays 2, on the host; ±1 is seen in turns; episodes are truncated.
 
-    observation_size = 1
+    Observed by as many numbers as a probe is, so that the same programs learn.
+    """
+
+    observation_size = STATES
     actions = Discrete(2)
 
     def __init__(self, num_envs, horizon=5, poison_at=None):
@@ -132,10 +130,10 @@ class HostBandit:
 
     def reset(self, seed):
         self.time = 0
-        return np.ones((self.num_envs, 1))
+        return np.ones((self.num_envs, STATES))
 
     def step(self, actions):
         self.time, self.steps = self.time + 1, self.steps + 1
         last = np.full(self.num_envs, self.time % self.horizon == 0)
-        seen = np.full((self.num_envs, 1), np.nan if self.steps == self.poison_at else (-1.0) ** self.time)
-        return HostStep(seen, seen, 2.0 * actions, np.zeros(self.num_envs, bool), last)
+        observation = np.full((self.num_envs, STATES), np.nan if self.steps == self.poison_at else (-1.0) ** self.time)
+        return HostStep(observation, observation, 2.0 * actions, np.zeros(self.num_envs, bool), last)

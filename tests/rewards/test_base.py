@@ -5,6 +5,7 @@ import itertools
 import math
 import warnings
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -240,6 +241,11 @@ def test_actions_that_do_not_exist_change_nothing_elsewhere(build, store):
     assert_equal(table[problem.available], literal_table(problem, build())[problem.available])
 
 
+@eqx.filter_jit
+def pulled_back(fold, parameters, visits):
+    return jax.vjp(fold, parameters)[1](visits)[0]
+
+
 @on_every_store
 @on_every_reward
 def test_pulling_an_occupancy_back_through_fold_gives_the_gradient_of_the_expected_return(build, store):
@@ -247,8 +253,7 @@ def test_pulling_an_occupancy_back_through_fold_gives_the_gradient_of_the_expect
     reward, policy = build(), random_policy(problem, 5)
     visits = oracles.occupancy(problem, policy).sum(axis=0)
     with jax.enable_x64(True):
-        _, pull_back = jax.vjp(reward.fold(mdp), jax.tree.map(jnp.asarray, reward.parameters))
-        gradient = vector(pull_back(jnp.asarray(visits.T))[0])
+        gradient = vector(pulled_back(reward.fold(mdp), reward.parameters, visits.T))
     direction, step = normal(reward.num_parameters), 1e-5
     ahead, behind = (
         oracles.expected_return(problem, policy, literal_transitions(moved(reward, direction, h)))
@@ -264,8 +269,7 @@ def test_pulling_an_occupancy_back_gives_the_feature_expectations(over, store):
     reward, policy = linear(over), random_policy(problem, 6)
     visits = oracles.occupancy(problem, policy).sum(axis=0)
     with jax.enable_x64(True):
-        _, pull_back = jax.vjp(reward.fold(mdp), jnp.asarray(reward.parameters))
-        expectations = pull_back(jnp.asarray(visits.T))[0]
+        expectations = pulled_back(reward.fold(mdp), reward.parameters, visits.T)
     assert_equal(expectations, oracles.feature_expectations(problem, policy, reward.features))
 
 

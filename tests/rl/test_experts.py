@@ -23,7 +23,7 @@ def test_an_expert_is_trained_and_demonstrates(tmp_path):
     again = irlax("expert", "train", "cartpole", "--out", tmp_path / "expert", "--steps", 8192)
     assert again.code == 2 and "--resume" in again.err
     path = tmp_path / "demos.npz"
-    collected = irlax("demos", "collect", "cartpole", "--policy", tmp_path / "expert", "--num", 2, "--out", path)
+    collected = irlax("demos", "collect", "cartpole", "--policy", tmp_path / "expert", "--num", 3, "--out", path)
     assert collected.code == 0, collected.err
     demos = read_demos(path)
-    assert demos.num_episodes == 2 and np.isfinite(demos.returns).all()
+    assert demos.num_episodes == 3 and np.isfinite(demos.returns).all()

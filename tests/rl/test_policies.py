@@ -16,22 +16,28 @@ BOX = Box(np.array([-1.0, 0.0], np.float32), np.array([3.0, 0.5], np.float32))
 SHAPE = {"width": 8, "depth": 1, "activation": "tanh"}
 
 
-def squashed(key=0):
-    policy = init_policy(BOX, 3, **SHAPE, key=jr.key(key))
+#: Compiled as one program each, not one for every operation.
+init = eqx.filter_jit(init_policy)
+log_prob_of = eqx.filter_jit(lambda policy, observation, action: policy.log_prob(observation, action))
+
+
+def squashed():
+    policy = init(BOX, 3, **SHAPE, key=jr.key(0))
     # Away from the start, where all weights of the last layer are about zero.
-    weights = 0.3 * jr.normal(jr.key(key + 1), policy.network.weights[-1].shape)
+    weights = np.float32(0.3 * np.random.default_rng(1).normal(size=policy.network.weights[-1].shape))
     return eqx.tree_at(lambda policy: policy.network.weights[-1], policy, weights)
 
 
 def test_layers_begin_orthogonal():
-    network = Perceptron.init(8, 4, width=8, depth=1, activation="tanh", last_gain=0.5, key=jr.key(0))
-    np.testing.assert_allclose(network.weights[0] @ network.weights[0].T, np.eye(8), atol=1e-5)
-    np.testing.assert_allclose(network.weights[1] @ network.weights[1].T, 0.25 * np.eye(4), atol=1e-5)
+    network = eqx.filter_jit(Perceptron.init)(8, 4, width=8, depth=1, activation="tanh", last_gain=0.5, key=jr.key(0))
+    first, second = map(np.asarray, network.weights)
+    np.testing.assert_allclose(first @ first.T, np.eye(8), atol=1e-5)
+    np.testing.assert_allclose(second @ second.T, 0.25 * np.eye(4), atol=1e-5)
 
 
 def test_squashed_density_integrates_to_one_over_the_box():
     policy, seen = squashed(), jnp.array([0.3, -1.0, 0.5])
-    first, second = (np.linspace(low, high, 1003)[1:-1] for low, high in zip(BOX.low, BOX.high, strict=True))
+    first, second = (np.linspace(low, high, 503)[1:-1] for low, high in zip(BOX.low, BOX.high, strict=True))
     grid = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2).astype(np.float32)
     density = np.exp(jax.jit(jax.vmap(lambda action: policy.log_prob(seen, action)))(grid))
     area = (first[1] - first[0]) * (second[1] - second[0])
@@ -40,9 +46,9 @@ def test_squashed_density_integrates_to_one_over_the_box():
 
 def test_squashed_density_is_scipy_s_with_the_jacobian_by_differences():
     policy, seen, key = squashed(), jnp.array([0.3, -1.0, 0.5]), jr.key(5)
-    action, log_prob = policy.sample_and_log_prob(seen, key=key)
-    assert np.isclose(policy.log_prob(seen, action), log_prob, atol=1e-3)
-    mean, log_std = map(np.asarray, policy.gaussian(seen))
+    action, log_prob = eqx.filter_jit(policy.sample_and_log_prob)(seen, key=key)
+    assert np.isclose(log_prob_of(policy, seen, action), log_prob, atol=1e-3)
+    mean, log_std = map(np.asarray, eqx.filter_jit(policy.gaussian)(seen))
 
     def to_u(a):
         low, high = np.float64(BOX.low), np.float64(BOX.high)
@@ -56,16 +62,16 @@ def test_squashed_density_is_scipy_s_with_the_jacobian_by_differences():
 
 
 def test_log_density_is_finite_at_the_edge_of_the_box():
-    assert np.isfinite(squashed().log_prob(jnp.zeros(3), BOX.high))
+    assert np.isfinite(log_prob_of(squashed(), jnp.zeros(3), BOX.high))
 
 
 def test_categorical_samples_as_often_as_it_says():
-    policy = init_policy(Discrete(3), 2, **SHAPE, key=jr.key(0))
+    policy = init(Discrete(3), 2, **SHAPE, key=jr.key(0))
     policy = eqx.tree_at(lambda policy: policy.network.biases[-1], policy, jnp.array([0.0, 1.0, -1.0]))
     seen = jnp.array([1.0, 2.0])
     draws = jax.jit(jax.vmap(lambda key: policy(seen, key=key)))(jr.split(jr.key(1), 20_000))
     shares = np.bincount(draws, minlength=3) / 20_000
-    probs = np.exp([policy.log_prob(seen, jnp.asarray(a)) for a in range(3)])
+    probs = np.exp([log_prob_of(policy, seen, jnp.asarray(a)) for a in range(3)])
     assert np.isclose(probs.sum(), 1, atol=1e-6) and np.abs(shares - probs).max() < 0.015
     assert policy.mode(seen) == probs.argmax()
 
@@ -81,7 +87,7 @@ def test_running_moments_are_those_of_everything_seen():
 
 
 def test_other_units_say_the_same():
-    network = Perceptron.init(3, 1, **SHAPE, key=jr.key(0))
+    network = eqx.filter_jit(Perceptron.init)(3, 1, **SHAPE, key=jr.key(0))
     old, new = (Units(jnp.asarray(mean), jnp.asarray(scale)) for mean, scale in ((1.0, 2.0), (-50.0, 30.0)))
     converted, seen = old.convert(network, new), jnp.array([1.0, -2.0, 0.5])
     before, after = (u.mean + u.scale * net(seen) for u, net in ((old, network), (new, converted)))

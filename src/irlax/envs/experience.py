@@ -89,7 +89,8 @@ class Runner(eqx.Module):
 
     state: Any
     observation: Float[Array, "*n obs"]
-    exploration: Exploration
+    #: None where every action is the policy's.
+    exploration: Exploration | None
     running: RunningReturn
 
 
@@ -113,6 +114,18 @@ def choose(
     return Choice(action, explored, log_prob), Exploration(exploration.left - 1, held)
 
 
+def choose_own(
+    policy: SamplingPolicy | None, actions: Discrete | Box, observation: Float[Array, " obs"], *, key: PRNGKeyArray
+) -> Choice:
+    """What `choose` gives where nothing is left to explore: the policy's own action."""
+    assert policy is not None
+    policy_key, uniform_key, _ = jr.split(key, 3)
+    action, log_prob = policy.sample_and_log_prob(observation, key=policy_key)
+    # Of the type of a random action, which itself is not computed, nor are its random numbers compiled.
+    action = jnp.where(False, uniform_action(actions, key=uniform_key), action)
+    return Choice(action, jnp.zeros((), bool), log_prob)
+
+
 def init_exploration(
     actions: Discrete | Box, explore: Scalar, longest: int | Int[Array, ""], *, key: PRNGKeyArray
 ) -> Exploration:
@@ -123,10 +136,12 @@ def init_exploration(
     return Exploration(left, uniform_action(actions, key=action_key))
 
 
-def init_runner(env: AbstractEnvironment, explore: float, *, key: PRNGKeyArray) -> Runner:
-    """An environment at the start of an episode."""
+def init_runner(env: AbstractEnvironment, explore: float | None, *, key: PRNGKeyArray) -> Runner:
+    """An environment at the start of an episode; with None for `explore`, for a policy that always acts itself."""
     reset_key, explore_key = jr.split(key)
     state, observation = env.reset(key=reset_key)
+    if explore is None:
+        return Runner(state, observation, None, RunningReturn(jnp.zeros((), jnp.float32), jnp.ones((), bool)))
     exploration = init_exploration(env.actions, explore, env.horizon, key=explore_key)
     return Runner(state, observation, exploration, RunningReturn(jnp.zeros((), jnp.float32), exploration.left <= 0))
 
@@ -142,7 +157,10 @@ def advance(
 ) -> tuple[Runner, Transition, FinishedReturns]:
     """One step of one environment; with `restart`, a new episode where one ended."""
     choice_key, step_key, init_key = jr.split(key, 3)
-    choice, exploration = choose(policy, env.actions, runner.observation, runner.exploration, key=choice_key)
+    if runner.exploration is None:
+        choice, exploration = choose_own(policy, env.actions, runner.observation, key=choice_key), None
+    else:
+        choice, exploration = choose(policy, env.actions, runner.observation, runner.exploration, key=choice_key)
     after = env.step(runner.state, choice.action, key=step_key)
     transition = Transition(
         runner.observation,
@@ -191,7 +209,8 @@ def collect_episodes(
 ) -> Transition:
     """`num` episodes [horizon, num] from their start; what follows the end of an episode is to be ignored."""
     init_key, collect_key = jr.split(key)
-    runners = jax.vmap(lambda key: init_runner(env, explore, key=key))(jr.split(init_key, num))
+    share = explore if explore > 0 else None
+    runners = jax.vmap(lambda key: init_runner(env, share, key=key))(jr.split(init_key, num))
     return collect_steps(env, policy, runners, length=env.horizon, restart=False, key=collect_key)[1]
 
 

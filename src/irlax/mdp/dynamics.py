@@ -110,6 +110,7 @@ class AbstractDynamics(StaysOnDevice):
         """The expectation over s' of aligned numbers."""
         return (self.transitions().probs * aligned).sum(axis=self.next_axis)
 
+    @eqx.filter_jit
     def log_mean_exp(self, aligned: Float[Array, "..."]) -> Float[Array, "A R"]:
         """log E[exp(aligned)] over s'."""
         axis, probs = self.next_axis, self.transitions().probs
@@ -137,6 +138,7 @@ class AbstractDynamics(StaysOnDevice):
         empty = jnp.zeros((num_rows, self.num_states), flows.dtype)
         return empty.at[jnp.arange(num_rows), links.successors].add(flows)
 
+    @eqx.filter_jit
     def entropy(self) -> Float[Array, "A R"]:
         """H(S' | s, a)."""
         links, probs = self.transitions()
@@ -151,6 +153,7 @@ class AbstractDynamics(StaysOnDevice):
         surprise = -jnp.log(jnp.where(together > 0, together, 1))
         return (probs * surprise).sum(axis=0)
 
+    @eqx.filter_jit
     def sample(
         self, state: Int[Array, " N"], action: Int[Array, " N"], uniform: Float[Array, " N"]
     ) -> Int[Array, " N"]:

@@ -59,7 +59,8 @@ def log_density_of(actions: Box, action: Float[Array, " n"], gaussian: Gaussian)
     # The spacing of single floats where they are coarsest in the box.
     width = float(np.finfo(np.float32).eps) * jnp.maximum(jnp.abs(actions.low), jnp.abs(actions.high))
     action = jnp.clip(action, actions.low, actions.high)
-    below, above = action - actions.low, actions.high - action
+    # Where the box is a constant, XLA would add the width to the edge first, and the width is lost to rounding there.
+    below, above = jax.lax.optimization_barrier((action - actions.low, actions.high - action))
     at_low, at_high = below <= width / 2, above <= width / 2
     first = _before(jnp.maximum(below - width / 2, width / 4), above + width / 2)
     last = _before(below + width / 2, jnp.maximum(above - width / 2, width / 4))

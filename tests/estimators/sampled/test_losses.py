@@ -12,22 +12,28 @@ import scipy.optimize
 import scipy.special
 
 import irlax as ix
+from irlax.estimators.sampled import losses
 from irlax.estimators.sampled.gan_gcl import GANGCL
 from irlax.estimators.sampled.gcl import GCL, Samples
-from irlax.estimators.sampled.losses import (
-    balance,
-    classification_loss,
-    effective_share,
-    importance_loss,
-    log_mixture,
-    matching_loss,
-    tempering,
-)
 from irlax.estimators.sampled.steps import Steps, draw
 from tests.estimators.sampled import exact
 from tests.oracles import feature_expectations, path_law
 from tests.oracles import plan as oracle_plan
 from tests.problems import A, S, T, as_mdp, assert_equal, random_policy, random_problem, random_reward
+
+#: One program each, instead of one for every operation in it.
+balance, classification_loss, effective_share, importance_loss, log_mixture, matching_loss = map(
+    jax.jit,
+    (
+        losses.balance,
+        losses.classification_loss,
+        losses.effective_share,
+        losses.importance_loss,
+        losses.log_mixture,
+        losses.matching_loss,
+    ),
+)
+tempering = jax.jit(losses.tempering, static_argnames="least")
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Estimators with a replay: what they learn from, where it leads, and that a killed fit ends as if it had not been."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -19,8 +20,8 @@ from irlax.rl import PPO, SAC
 from irlax.rl.replay import Buffer
 from irlax.spaces import Box
 from tests.estimators.sampled.exact import variation
-from tests.estimators.sampled.test_sampled import DISCOUNT, STATE_TABLE, STATES, problem, table_of
-from tests.estimators.sampled.test_termination import ALIVE, LEAVE, STAY, Mostly
+from tests.estimators.sampled.test_sampled import DISCOUNT, STATE_TABLE, STATES, problem, reward_at, table_of
+from tests.estimators.sampled.test_termination import ALIVE, LEAVE, STAY
 from tests.probes import NormalBandit
 
 TABULAR_SAC = SAC(
@@ -48,11 +49,19 @@ REPLAYED = ix.SampledMCEIRL(
     learning_rate=1e-2,
     recent=16,
 )
-#: A few rounds of the settings for control, small.
+#: A few rounds of the settings for control, small. An entropy is asked for that a policy can hardly have.
 SMALL = {
     "reward": ix.RewardNet(width=8, depth=1),
     "learner": dataclasses.replace(
-        ix.SampledMCEIRL.for_control().learner, width=8, depth=1, batch_size=16, capacity=256, num_envs=2, updates=1
+        ix.SampledMCEIRL.for_control().learner,
+        width=8,
+        depth=1,
+        batch_size=16,
+        capacity=256,
+        num_envs=2,
+        updates=1,
+        target_entropy=5.0,
+        learning_rate=0.05,
     ),
     "rounds": ix.Rounds(num=8, steps=32, tol=0.0),
     "updates": 2,
@@ -66,18 +75,17 @@ class KilledError(Exception):
 
 def transitions(first, num, *, terminated=()):
     """Rows that are numbered from `first` on."""
-    number = jnp.arange(first, first + num, dtype=jnp.float32)
-    ended = jnp.isin(number, jnp.asarray(terminated, jnp.float32)) if len(terminated) else number < 0
-    flags = jnp.zeros(num, bool)
-    return Transition(number[:, None], number.astype(jnp.int32), number, number[:, None], ended, flags, flags, number)
+    number = np.arange(first, first + num, dtype=np.float32)
+    ended, flags = np.isin(number, terminated), np.zeros(num, bool)
+    return Transition(number[:, None], number.astype(np.int32), number, number[:, None], ended, flags, flags, number)
 
 
 def test_a_window_holds_the_newest_rows_of_the_ring():
-    buffer = Buffer.init(12, 1, jnp.zeros((), jnp.int32))
+    buffer, add = Buffer.init(12, 1, np.zeros((), np.int32)), jax.jit(Buffer.add)
     for first in range(0, 20, 4):
-        buffer = buffer.add(transitions(first, 4, terminated=[3, 13, 18]))
+        buffer = add(buffer, transitions(first, 4, terminated=[3, 13, 18]))
     window = Window.of(buffer, 7, 10.0)
-    drawn = window.draw(2000, key=jr.key(0))
+    drawn = eqx.filter_jit(window.draw)(2000, key=jr.key(0))
     assert set(np.asarray(drawn.action[:-1]).tolist()) == set(range(13, 20))
     # Two of seven rows ended an episode; each end counts as ten steps.
     assert window.ends == 2 and drawn.over[-1] and not drawn.over[:-1].any()
@@ -96,15 +104,15 @@ def test_slopes_are_those_of_finite_differences():
     """Between each step and itself, so that nothing is left to chance."""
     demos = ix.Demonstrations.from_observations([np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]])])
     steps = steps_of_demos(demos, Box(-np.ones(1), np.ones(1)), 0.9)
-    reward = ix.RewardNet(over="s", width=8, normalise=False).init(
+    reward = eqx.filter_jit(ix.RewardNet(over="s", width=8, normalise=False).init)(
         Normaliser.init(2), Box(-np.ones(1), np.ones(1)), key=jr.key(0)
     )
-    found = half_square_slope(reward, steps, steps, key=jr.key(1))
+    found = eqx.filter_jit(half_square_slope)(reward, steps, steps, key=jr.key(1))
     at = [np.asarray(row, np.float64) for row in steps.observation]
     by_hand = []
     for point in at:
         moved = [[jnp.asarray(point + sign * step, jnp.float32) for sign in (1, -1)] for step in 1e-2 * np.eye(2)]
-        values = [[float(reward(place, 0, place)) for place in pair] for pair in moved]
+        values = [[float(reward_at(reward, place)) for place in pair] for pair in moved]
         by_hand.append(sum(((up - down) / 2e-2) ** 2 for up, down in values))
     assert found == pytest.approx(np.mean(by_hand) / 2, rel=1e-2)
 
@@ -118,8 +126,32 @@ def test_sac_gets_to_the_policy_of_exact_mce_irl():
     exact = ix.MCEIRL().fit(mdp, ix.TabularReward("s"), ix.soft_plan(mdp, np.array([0.0, 1.5, -1.0])).policy)
     fit = REPLAYED.fit(env, demos, key=jr.key(1))
     assert variation(table_of(fit.policy), exact.policy).max() < 0.07
-    reward = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(STATES)])
+    reward = np.array([reward_at(fit.reward, state) for state in np.eye(STATES)])
     assert variation(ix.soft_plan(mdp, reward).policy, exact.policy).max() < 0.07
+
+
+def mostly(action):
+    """Episodes of up to 20 steps in which nine of ten actions are this one.
+
+    Steps and ends are 1,100 in all, whichever it is, so that the same programs fit both.
+    """
+    stays, leaves = (900, 100) if action == STAY else (58, 521)
+    actions = np.random.default_rng(0).permutation(np.repeat([STAY, LEAVE], [stays, leaves]))
+    episodes, taken = [], []
+    for chosen in actions:
+        taken.append(chosen)
+        if chosen == LEAVE or len(taken) == 20:
+            episodes.append(taken)
+            taken = []
+    episodes += [taken] if taken else []
+    return ix.Demonstrations.from_trajectories(
+        SimpleNamespace(
+            obs=np.eye(2)[[0] * len(episode) + [int(episode[-1] == LEAVE)]],
+            acts=np.array(episode),
+            terminal=episode[-1] == LEAVE,
+        )
+        for episode in episodes
+    )
 
 
 @pytest.mark.parametrize("action", [STAY, LEAVE])
@@ -127,7 +159,7 @@ def test_the_end_has_a_reward_of_its_own(action):
     """The problem of `test_termination`, without an absorbing state that is observed."""
     mdp = ix.MDP.from_dense([[[1, 0], [0, 1]], [[0, 1], [0, 1]]], [1, 0], discount=0.9, horizon=20)
     env = Tabular(mdp, np.zeros(2), terminates=True)
-    demos = ix.envs.collect(env, Mostly(jnp.array(action)), 100, key=jr.key(0))
+    demos = mostly(action)
     learner = dataclasses.replace(TABULAR_SAC, discount=0.9)
     fit = dataclasses.replace(REPLAYED, learner=learner).fit(env, demos, key=jr.key(2))
     alive = jnp.asarray(ALIVE[:2])
@@ -219,9 +251,7 @@ def test_continuous_control_has_settings_of_its_own():
 def test_a_reward_is_in_units_of_temperature_one(tmp_path):
     """Nearly deterministic demonstrations, and an entropy that must be kept: the temperature rises above 1."""
     env, demos = pendulum()
-    rounds = ix.Rounds(num=2, steps=32, tol=0.0)
-    learner = dataclasses.replace(SMALL["learner"], target_entropy=5.0, learning_rate=0.05)
-    fit = ix.SampledMCEIRL.for_control(**SMALL | {"learner": learner, "rounds": rounds}).fit(env, demos, key=jr.key(0))
+    fit = ix.SampledMCEIRL.for_control(**SMALL).fit(env, demos, key=jr.key(0))
     factor = fit.learned.factor
     assert factor < 0.99 and fit.history["temperature"][-1] > 1
     step = demos.observations[0], demos.actions[0], demos.next_observations[0]
@@ -257,6 +287,6 @@ def test_entropy_is_kept_whatever_the_reward():
     learner = SAC(temperature=1.0, keep_entropy=True, target_entropy=0.5, num_envs=16, length=4, updates=8, warmup=1024)
     learner = dataclasses.replace(learner, batch_size=128, capacity=8192, width=16, depth=1, learning_rate=3e-3)
     result = learner.train(NormalBandit(), key=jr.key(0), steps=16_000, reward=Sharp())
-    actions = jax.vmap(lambda key: result.policy(jnp.zeros(1), key=key))(jr.split(jr.key(1), 4000))
+    actions = jax.jit(jax.vmap(lambda key: result.policy(jnp.zeros(1), key=key)))(jr.split(jr.key(1), 4000))
     # A normal distribution of this entropy.
     assert np.asarray(actions).std() == pytest.approx(np.exp(0.5 - 0.5 * np.log(2 * np.pi * np.e)), rel=0.15)

@@ -67,9 +67,20 @@ def observed_occupancy():
     return mass / mass.sum() / (1 - DISCOUNT)
 
 
+@eqx.filter_jit
+def reward_at(reward, state, action=0):
+    """That of an observation, compiled as one program."""
+    return reward(state, jnp.asarray(action, jnp.int32), state)
+
+
+@eqx.filter_jit
+def log_table_of(policy):
+    return jax.vmap(policy.log_probs)(jnp.eye(STATES))
+
+
 def table_of(policy):
     with jax.enable_x64(False):
-        return np.exp(jax.vmap(policy.log_probs)(jnp.eye(STATES)))
+        return np.exp(log_table_of(policy))
 
 
 @functools.cache
@@ -95,7 +106,7 @@ def test_mce_from_samples_gets_to_the_mce_policy_of_the_demonstrations():
     exact = ix.MCEIRL().fit(mdp, ix.TabularReward("s"), occupancy=observed_occupancy())
     fit, _ = mce_fit()
     assert variation(table_of(fit.policy), exact.policy).max() < 0.07
-    reward = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(STATES)])
+    reward = np.array([reward_at(fit.reward, state) for state in np.eye(STATES)])
     assert variation(ix.soft_plan(mdp, reward).policy, exact.policy).max() < 0.07
 
 
@@ -104,7 +115,7 @@ def test_airl_gets_to_the_demonstrated_frequencies():
     frequencies = observed_occupancy() / observed_occupancy().sum(axis=1, keepdims=True)
     for fit in airl_fits():
         assert variation(table_of(fit.policy), frequencies).max() < 0.07
-        f = [[float(fit.reward(state, jnp.int32(a), state)) for a in range(ACTIONS)] for state in jnp.eye(STATES)]
+        f = [[reward_at(fit.reward, state, np.int32(a)) for a in range(ACTIONS)] for state in np.eye(STATES)]
         np.testing.assert_allclose(f, np.log(frequencies), atol=0.15)
 
 
@@ -224,7 +235,7 @@ def test_exploring_shows_the_reward_where_nobody_goes():
     out = {}
     for explore in (0.0, 0.5):
         fit = dataclasses.replace(explored(explore), reward=STATE_TABLE).fit(env, demos, key=jr.key(1))
-        values = np.array([float(fit.reward(state, jnp.int32(0), state)) for state in jnp.eye(size)])
+        values = np.array([reward_at(fit.reward, state) for state in np.eye(size)])
         out[explore] = values[[2, 3, 17, 18]].mean() - values[middle]
     assert out[0.5] < -0.5 < -0.2 < out[0.0]
 
@@ -237,10 +248,15 @@ def test_swinging_from_side_to_side_is_not_convergence(gaps, closed):
 def test_random_episodes_are_not_what_is_reported():
     _, env, demos = problem()
     estimator, expert = loop.validate(explored(0.5), env, demos, None, None)
-    with jax.enable_x64(False):
+
+    @eqx.filter_jit
+    def first_round(expert):
         state = estimator.init(STATES, env.actions, HORIZON, expert, key=jr.key(0))
         rollout = collect_episodes(env, state.policy, EPISODES, explore=0.5, key=jr.key(1))
-        _, info = eqx.filter_jit(estimator.step)(state, expert, rollout, key=jr.key(2))
+        return rollout, estimator.step(state, expert, rollout, key=jr.key(2))[1]
+
+    with jax.enable_x64(False):
+        rollout, info = first_round(expert)
     random = np.asarray(rollout.explored).any(axis=0)
     assert 0.3 < random.mean() < 0.7
     assert info["return"] == pytest.approx(np.asarray(rollout.reward).sum(axis=0)[~random].mean(), rel=1e-5)
@@ -260,7 +276,7 @@ def test_some_episodes_are_the_policys(explore):
 
 def test_a_potential_has_a_network_of_its_own():
     estimator = ix.AIRL(reward=ix.RewardNet("s", width=4, depth=1), potential=ix.RewardNet("s", width=8, depth=2))
-    reward = estimator.make_reward(Normaliser.init(STATES), ix.envs.Discrete(2), key=jr.key(0))
+    reward = eqx.filter_jit(estimator.make_reward)(Normaliser.init(STATES), ix.envs.Discrete(2), key=jr.key(0))
     shapes = [[weight.shape for weight in part.network.weights] for part in (reward.base, reward.potential)]
     assert shapes == [[(4, STATES), (1, 4)], [(8, STATES), (8, 8), (1, 8)]]
     with pytest.raises(ValueError, match="function of states"):
@@ -270,7 +286,7 @@ def test_a_potential_has_a_network_of_its_own():
 def test_each_reward_is_normalised_as_its_own_settings_say():
     statistics = Normaliser.init(STATES).update(jnp.arange(6.0).reshape(2, STATES))
     estimator = ix.AIRL(ix.RewardNet("s"), potential=ix.RewardNet("s", normalise=False))
-    reward = estimator.make_reward(statistics, ix.envs.Discrete(2), key=jr.key(0))
+    reward = eqx.filter_jit(estimator.make_reward)(statistics, ix.envs.Discrete(2), key=jr.key(0))
     assert reward.base.normaliser.count == 2 and reward.potential.normaliser.count == 0
 
 

@@ -48,7 +48,8 @@ def copied(demos):
 
 def shares(demos, discount, *, discounted):
     """The share of each row in what the losses draw from, by its number."""
-    steps = steps_of_demos(demos, ACTIONS, discount)
+    # In NumPy, since every other number of rows would be compiled for.
+    steps = jax.tree.map(np.asarray, steps_of_demos(demos, ACTIONS, discount))
     return shares_of(step_pools(steps, only(steps), discounted=discounted)[0])
 
 
