@@ -12,6 +12,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 #: Colour maps for amounts from 0 up, and for quantities with a sign. Both are legible without colour vision.
 AMOUNTS, SIGNED = "YlGnBu", "PuOr_r"
 _WALL, _ABSENT, _INK, _FAINT = "#c3c8d1", "#eceef2", "#1d2433", "#888888"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 #: A heat map of at most this many cells shows its numbers.
 _MAX_NUMBERS = 120
 
@@ -55,6 +56,16 @@ def lines(
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.legend(frameon=False, fontsize=9)
+
+
+def logarithmic(ax: Any) -> None:
+    """A logarithmic vertical axis, with powers of ten as plain text: formulae take matplotlib long to set."""
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter(_power_of_ten)
+
+
+def _power_of_ten(value: float, _: int) -> str:
+    return "10" + f"{round(np.log10(value))}".translate(_RAISED) if value > 0 else ""
 
 
 def label(text: str, longest: int = 22) -> str:

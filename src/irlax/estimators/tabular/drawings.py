@@ -142,7 +142,7 @@ def draw_convergence(
         axes[0], curves, (loss - np.nanmin(loss) if from_lowest else loss, gradient), strict=True
     ):
         draw_steps(ax, curve, np.isfinite(curve) & (curve > 0), name, "step")
-        ax.set_yscale("log")
+        plots.logarithmic(ax)
     return add_figure(page.heading("Convergence"), figure, text)
 
 
