@@ -149,12 +149,14 @@ def _redundant_group(problem: HiddenProblem, at: Evaluation) -> tuple[int, int] 
 
     A redundant group is empty, or acts as the other.
     """
-    choices, rest = jnp.asarray(problem.expected(at).choices), problem.rest(at.x)
+    choices, rest = np.asarray(problem.expected(at).choices), problem.rest(at.x)
     weights = np.asarray(problem.loss.weights) * problem.total
-    likelihoods = np.asarray(log_likelihoods(problem.loss, choices, rest))
+    likelihoods = np.asarray(log_likelihoods(problem.loss, jnp.asarray(choices), rest))
     for g in reversed(range(problem.num_groups)):
         for other in (h for h in range(problem.num_groups) if h != g):
-            without = np.asarray(log_likelihoods(problem.loss, choices.at[g].set(choices[other]), rest))
+            replaced = choices.copy()
+            replaced[g] = choices[other]
+            without = np.asarray(log_likelihoods(problem.loss, jnp.asarray(replaced), rest))
             if weights @ (likelihoods - without) < REDUNDANT_LOSS:
                 return g, other
     return None

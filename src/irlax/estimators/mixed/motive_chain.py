@@ -72,24 +72,32 @@ class MotiveChain(eqx.Module):
             return jax.tree.map(_probability, self._log_tables(self.parameters))
 
     def _log_tables(self, parameters: ChainParameters) -> Tables:
-        return tables_of(parameters, self.free, self.layout, self.features)
+        return _tables_of(parameters, self.free, self.layout, self.features)
 
     def jacobian(self) -> Float[np.ndarray, "Q odds"]:
         """Derivatives of all probabilities, first motives and then switches, in the log-odds as one vector."""
-        flat, structure = jax.tree.flatten(self.parameters)
-
-        def probabilities(leaves: list[Any]) -> Any:
-            tables = self._log_tables(jax.tree.unflatten(structure, leaves))
-            return jnp.concatenate([jnp.exp(tables.initial), jnp.exp(tables.switching).ravel()])
-
         with scope():
-            parts = jax.jacfwd(probabilities)([jnp.asarray(leaf) for leaf in flat])
+            parts = jax.tree.leaves(_slopes(self.parameters, self.free, self.layout, self.features))
             return np.concatenate([np.asarray(part).reshape(len(part), -1) for part in parts], axis=1)
 
     def given_to(self, chain: Chain) -> Chain:
         """A chain over other episodes with the same reference, and the same probabilities held at 0."""
         new = (jax.tree.map(jnp.asarray, self.free), jnp.asarray(self.layout))
         return eqx.tree_at(lambda chain: (chain.free, chain.layout), chain, new)
+
+
+_tables_of = eqx.filter_jit(tables_of)
+
+
+@eqx.filter_jit
+def _slopes(parameters: ChainParameters, free: ChainParameters, layout: Any, features: Any) -> ChainParameters:
+    """Derivatives of all probabilities, as one vector, in each of the log-odds."""
+
+    def probabilities(parameters: ChainParameters) -> Any:
+        tables = tables_of(parameters, free, layout, features)
+        return jnp.concatenate([jnp.exp(tables.initial), jnp.exp(tables.switching).ravel()])
+
+    return jax.jacfwd(probabilities)(parameters)
 
 
 def _probability(log: Any) -> np.ndarray:

@@ -221,7 +221,7 @@ def _transition_density(nature: Nature, demos: Demonstrations) -> TransitionDens
 
 
 def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:
-    dynamics = nature.dynamics(jnp.asarray(nature.parameters))
+    dynamics = eqx.filter_jit(nature.dynamics)(jnp.asarray(nature.parameters))
     if not isinstance(dynamics, AbstractDynamics):
         raise TypeError(
             f"`nature.dynamics` must return dynamics, such as irlax.mdp.Dense or the `.dynamics` of an MDP, but "
@@ -240,7 +240,7 @@ def _refuse_other_dynamics(mdp: MDP, nature: Nature) -> None:
 
 
 def _refuse_bad_density(density: Callable[[Any], Any], nature: Nature, demos: Demonstrations) -> None:
-    values = np.asarray(density(jnp.asarray(nature.parameters)))
+    values = np.asarray(eqx.filter_jit(density)(jnp.asarray(nature.parameters)))
     checks.has_shape("nature.log_density(ψ)", values, (demos.num_steps,), "one for each observed choice")
     impossible = ~np.isfinite(values)
     if impossible.any():

@@ -86,7 +86,10 @@ class NestedPseudoLikelihood(AbstractSolver):
             _implied_policy(likelihood, problem.flattening, values, theta)
             for likelihood, values in zip(_likelihoods(problem), inner.values, strict=True)
         )
-        change = max(float(jnp.abs(one - other).max()) for one, other in zip(new, inner.policies, strict=True))
+        change = max(
+            float(np.abs(np.asarray(one) - np.asarray(other)).max())
+            for one, other in zip(new, inner.policies, strict=True)
+        )
         return self._at(problem, x, self._evaluate_policies(problem, new, change, inner.step + 1), tol)
 
     def _evaluate_policies(
