@@ -125,7 +125,7 @@ def test_the_table_says_what_the_errors_include(frame, tmp_path):
     panel = ix.Panel.from_frame(frame, **ROLES)
     estimator = ix.MixtureIRL(num_starts=2, tol=1e-9)
     fit = panel.fit("mileage:keep + replace", discount=DISCOUNT, estimator=estimator, key=jax.random.key(0))
-    assert "clustered by individual, with the sampling error of the estimated transitions" in str(fit.summary())
+    assert "inverse Hessian, with the sampling error of the estimated transitions" in str(fit.summary())
     given = dataclasses.replace(fit, panel=None)
     assert "Standard errors" not in str(given.summary())
     information = fit.information
@@ -140,6 +140,6 @@ def test_the_table_says_what_the_errors_include(frame, tmp_path):
         errors = np.sqrt(np.diag(covariance))[:4].reshape(2, 2)
         assert np.allclose(fit.standard_errors(kind), errors, rtol=1e-8)
         assert (errors > given.standard_errors(kind)).all()
-    assert np.array_equal(fit.standard_errors(), fit.standard_errors("sandwich"))
+    assert np.array_equal(fit.standard_errors(), fit.standard_errors("hessian"))
     fit.save(tmp_path / "fit")
     assert np.allclose(ix.load(tmp_path / "fit").standard_errors(), fit.standard_errors())

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from scipy.linalg import block_diag
 
-from irlax.analysis.standard_errors import Kind, identified_covariance, not_identified, seen_basis, summed_by
+from irlax.analysis.standard_errors import Kind, identified_covariance, not_identified, summed_by
 from irlax.demos import Demonstrations
 from irlax.estimators.fit import Fit
 from irlax.estimators.mixed.hidden_problem import HiddenProblem
@@ -19,7 +19,6 @@ from irlax.estimators.tabular.baselines import baselines
 from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
-from irlax.estimators.tabular.inference import SINGULAR
 from irlax.estimators.tabular.memo import Memo
 from irlax.estimators.tabular.panel_model import PanelModel
 from irlax.estimators.tabular.plan_of_reward import plan_of, refuse_infinite_parameters
@@ -175,32 +174,18 @@ class AbstractMixedFit(Fit):
         refuse_infinite_parameters(self.rewards)
         return {name: value for name, value in vars(self).items() if name not in ("all_plans", "_memo")}
 
-    def chosen_kind(self, kind: Kind | None) -> Kind:
-        """The standard errors that were asked for; by default the inverse Hessian.
-
-        A fit to a panel has the sandwich, as other estimators of panels do, unless units are too few for that: at the
-        optimum scores sum to 0, so that some combination of parameters would have a standard error of 0.
-        """
-        if kind is not None or self.panel is None or not self.converged:
-            return "hessian" if kind is None else kind
-        hessian, scores, *_ = self.information
-        # Of which, in units of one standard error by the Hessian, the identity is expected.
-        known = scores @ seen_basis(hessian)
-        return "sandwich" if np.linalg.eigvalsh(known.T @ known).min(initial=1.0) > SINGULAR else "hessian"
-
     @property
     def error_notes(self) -> tuple[str, ...]:
         """How the standard errors of a fit to a panel are computed, with its assumptions; for tables."""
         if self.panel is None:
             return ()
-        kind = self.chosen_kind(None)
-        how = error_method(kind, "episode" if kind == "sandwich" else None, "frequency")
         estimated = self.panel.transitions is not None
         dynamics = "with the sampling error of the estimated transitions" if estimated else "at the given dynamics"
-        return (*([f"Standard errors: {how}, {dynamics}."] if self.converged else []), *self.panel.notes)
+        how = f"Standard errors: {error_method('hessian', None, 'frequency')}, {dynamics}."
+        return (*([how] if self.converged else []), *self.panel.notes)
 
     def covariance_of_rewards_and(
-        self, slopes: Float[np.ndarray, "q Q"], kind: Kind | None, weights: Float[np.ndarray, " N"]
+        self, slopes: Float[np.ndarray, "q Q"], kind: Kind, weights: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, "P P"]:
         """The covariance of θ of all groups, and of functions of the hidden model's parameters, by the delta method.
 
@@ -209,7 +194,6 @@ class AbstractMixedFit(Fit):
         """
         if not self.converged:
             raise ValueError(f"The fit {self.status.value}, so it has no standard errors.")
-        kind = self.chosen_kind(kind)
         hessian, scores, corrections, unit = self.information
         penalty, first_step = self._penalty(len(hessian)) * weights.sum(), None
         if corrections is not None and unit is not None:

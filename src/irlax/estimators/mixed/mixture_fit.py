@@ -154,23 +154,23 @@ class MixtureFit(AbstractMixedFit):
         np.add.at(joint, person, self.joint(demos, self.plans))
         return float(weights @ np.logaddexp.reduce(joint, axis=1)), float(demos.choice_weights.sum())
 
-    def covariance(self, kind: Kind | None = None) -> Float[np.ndarray, "Q Q"]:
+    def covariance(self, kind: Kind = "hessian") -> Float[np.ndarray, "Q Q"]:
         """The joint covariance of (θ₁, …, θ_G, s₁, …, s_G); NaN for parameters that are not identified.
 
-        By the inverse Hessian, the outer product of individuals' scores, or the sandwich of both (the default for fits
-        to panels); for the shares by the delta method from their log-odds. Where a panel's transitions were estimated,
+        By the inverse Hessian, the outer product of individuals' scores, or the sandwich of both; for the shares by the
+        delta method from their log-odds. Where a panel's transitions were estimated,
         their sampling error is included (Newey and McFadden 1994).
         """
         # ∂s_g/∂odds_h = s_g(1[g = h] − s_h); the first type's odds are fixed.
         slopes = (np.diag(self.shares) - np.outer(self.shares, self.shares))[:, 1:]
         return self.covariance_of_rewards_and(slopes, kind, self.weights)
 
-    def standard_errors(self, kind: Kind | None = None) -> Float[np.ndarray, "G K"]:
+    def standard_errors(self, kind: Kind = "hessian") -> Float[np.ndarray, "G K"]:
         """Standard errors of each type's parameters, including the uncertainty about the types of individuals."""
         size = self.parameters.size
         return np.sqrt(np.diag(self.covariance(kind))[:size]).reshape(self.parameters.shape)
 
-    def share_errors(self, kind: Kind | None = None) -> Float[np.ndarray, " G"]:
+    def share_errors(self, kind: Kind = "hessian") -> Float[np.ndarray, " G"]:
         """Standard errors of the shares."""
         return np.sqrt(np.diag(self.covariance(kind))[self.parameters.size :])
 

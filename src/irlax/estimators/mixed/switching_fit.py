@@ -207,12 +207,12 @@ class SwitchingFit(AbstractMixedFit):
         """The weight of each episode, over all MDPs."""
         return np.concatenate([demos.weights for demos in self.demos])
 
-    def covariance(self, kind: Kind | None = None) -> Float[np.ndarray, "Q Q"]:
+    def covariance(self, kind: Kind = "hessian") -> Float[np.ndarray, "Q Q"]:
         """The joint covariance of (θ₁, …, θ_K, first motives, switches); NaN for what is not identified.
 
         By the inverse Hessian of the likelihood in which motives are summed out, the outer product of episodes' scores,
-        or the sandwich of both (the default for fits to panels); for probabilities by the delta method from their
-        log-odds. Switches are in the order of `switching`. Probabilities that are held at 0 have no standard error.
+        or the sandwich of both; for probabilities by the delta method from their log-odds. Switches are in the order of
+        `switching`. Probabilities that are held at 0 have no standard error.
         Where a panel's transitions were estimated, their sampling error is included (Newey and McFadden 1994).
         """
         result = self.covariance_of_rewards_and(self.chain.jacobian(), kind, self.weights)
@@ -221,22 +221,22 @@ class SwitchingFit(AbstractMixedFit):
         result[zero, :] = result[:, zero] = np.nan
         return result
 
-    def standard_errors(self, kind: Kind | None = None) -> tuple[Float[np.ndarray, " k"], ...]:
+    def standard_errors(self, kind: Kind = "hessian") -> tuple[Float[np.ndarray, " k"], ...]:
         """Standard errors of each motive's parameters, including the uncertainty about motives."""
         errors = self._errors(kind)
         ends = np.cumsum([len(theta) for theta in self.parameters])
         return tuple(np.split(errors[: ends[-1]], ends[:-1]))
 
-    def initial_errors(self, kind: Kind | None = None) -> Float[np.ndarray, " K"]:
+    def initial_errors(self, kind: Kind = "hessian") -> Float[np.ndarray, " K"]:
         """Standard errors of the probabilities of first motives."""
         size = len(self.estimates)
         return self._errors(kind)[size : size + self.num_motives]
 
-    def switching_errors(self, kind: Kind | None = None) -> Float[np.ndarray, "*S K K"]:
+    def switching_errors(self, kind: Kind = "hessian") -> Float[np.ndarray, "*S K K"]:
         """Standard errors of the probabilities of switching."""
         return self._errors(kind)[len(self.estimates) + self.num_motives :].reshape(self.switching.shape)
 
-    def _errors(self, kind: Kind | None) -> Float[np.ndarray, " Q"]:
+    def _errors(self, kind: Kind) -> Float[np.ndarray, " Q"]:
         return np.sqrt(
             self._memo.once(f"covariance {kind}", (self.all_rewards,), lambda: np.diag(self.covariance(kind)))
         )
