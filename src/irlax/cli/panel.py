@@ -23,6 +23,7 @@ ExitGiven = Annotated[
     str, option("--exit-given", text="State variables that exits depend on, by commas.", panel=TRANSITIONS)
 ]
 Available = Annotated[str | None, option("--available", text="Where actions exist: 'sell=stock > 0'.", panel=DATA)]
+History = Annotated[str, option("--history", text="States remember: 'choice=1', by commas.", panel=DATA)]
 Models = Annotated[
     str | None,
     option("--transitions", text="By variable: mileage:increments,price:chain; else counts.", panel=TRANSITIONS),
@@ -48,6 +49,7 @@ def describe(
     exit_column: Exit = None,
     exit_given: ExitGiven = "",
     available: Available = None,
+    history: History = "",
     transitions: Models = None,
     restart: Restart = None,
     smoothing: Smoothing = 0.0,
@@ -64,7 +66,7 @@ def describe(
     from irlax.records import plain
 
     columns = {"individual": individual, "period": period, "action": action, "weight": weight, "exit": exit_column}
-    options = _options(state, actions, covariates, exit_given, available)
+    options = _options(state, actions, covariates, exit_given, available, history=history)
     options["transitions"] = _transitions(transitions, restart, smoothing, unseen)
     summary = Panel.read(table, **columns, **options).summary()
     emit(summary, {str(row[0]): plain(row[1]) for row in summary.tables[0].rows}, as_json=as_json)
@@ -92,6 +94,7 @@ def fit(
     exit_column: Exit = None,
     exit_given: ExitGiven = "",
     available: Available = None,
+    history: History = "",
     transitions: Models = None,
     restart: Restart = None,
     smoothing: Smoothing = 0.0,
@@ -131,7 +134,7 @@ def fit(
     if out is not None:
         check_target(out)
     columns = {"individual": individual, "period": period, "action": action, "weight": weight, "exit": exit_column}
-    options = _options(state, actions, covariates, exit_given, available)
+    options = _options(state, actions, covariates, exit_given, available, history=history)
     options["transitions"] = _transitions(transitions, restart, smoothing, unseen)
     panel = Panel.read(table, **columns, **options)
     estimator = TwoStepIRL() if two_step else MCEIRL(objective="likelihood")
@@ -164,7 +167,7 @@ def fit(
 
 
 def _options(
-    state: str, actions: str | None, covariates: str, exit_given: str, available: str | None
+    state: str, actions: str | None, covariates: str, exit_given: str, available: str | None, *, history: str
 ) -> dict[str, Any]:
     """The arguments of `Panel.read` that are more than the name of a column."""
     found: dict[str, Any] = {
@@ -174,6 +177,9 @@ def _options(
     }
     if actions is not None:
         found["actions"] = {_value(name): label for name, label in _pairs("--actions", actions).items()}
+    if history:
+        numbers = _pairs("--history", history)
+        found["history"] = {name: _whole(f"--history {name}", value) for name, value in numbers.items()}
     if available is not None:
         found["available"] = _pairs("--available", available)
     return found
@@ -201,6 +207,12 @@ def _value(text: str) -> Any:
         return int(text)
     except ValueError:
         return text
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{name} must be a whole number of periods, but is {text!r}.")
+    return int(text)
 
 
 def _number(name: str, text: str) -> float:

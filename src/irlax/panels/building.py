@@ -14,6 +14,7 @@ from irlax.mdp.arguments import checked_matrices
 from irlax.mdp.build import successors_from_scipy
 from irlax.panels import columns
 from irlax.panels.formula import ALIVE, NEXT
+from irlax.panels.history import Follows, lags_of, remembered
 from irlax.panels.models import Chain, Counts, Increments
 from irlax.panels.panel import Panel
 from irlax.panels.states import Space, label_of, refuse_too_many
@@ -36,6 +37,7 @@ def build(
     exit_column: str | None,
     exit_given: Sequence[str],
     available: Mapping[str, str | Callable[[Any], Any]] | None,
+    history: Mapping[str, int] | None = None,
 ) -> Panel:
     """See `Panel.from_frame`."""
     wanted = _states_wanted(state)
@@ -63,21 +65,24 @@ def build(
     ]
     variables = tuple(variable for variable, _ in found)
     labels, chosen, values = columns.action_codes(action, frame[action], actions)
-    _refuse_equal_names(variables, labels, covariates)
-    space = Space(variables)
-    space.check()
     levels = np.stack([codes for _, codes in found], axis=1)
     time = columns.periods(period, frame[period])
     exits = np.zeros(len(frame), bool) if exit_column is None else columns.truths(exit_column, frame[exit_column])
-    demos, order = _demonstrations(
-        frame,
-        individual=individual,
-        period=period,
-        weight=weight,
-        time=time - time.min(),
-        chosen=chosen,
-        exits=exits,
-    )
+    lags = [] if history is None else lags_of(history, variables, action, labels)
+    variables = (*variables, *(lag.variable for lag in lags))
+    _refuse_equal_names(variables, labels, covariates)
+    space = Space(variables)
+    space.check()
+    names = {"individual": individual, "period": period, "weight": weight}
+    demos, order = _demonstrations(frame, **names, time=time - time.min(), chosen=chosen, exits=exits)
+    without_history = 0
+    if lags:
+        before, known = remembered(lags, levels[order], chosen[order], demos)
+        # Choices whose history is not known are left out: the others are given theirs.
+        kept, without_history = order[known], int((~known).sum())
+        levels = np.concatenate([levels[kept], before[known]], axis=1)
+        frame, chosen, time, exits = frame.iloc[kept], chosen[kept], time[kept], exits[kept]
+        demos, order = _demonstrations(frame, **names, time=time - time.min(), chosen=chosen, exits=exits)
     known = bool(models) and all(isinstance(model, Increments) and model.observed for model in models.values())
     if isinstance(transitions, (Counts, Mapping)) and not known:
         _refuse_far_apart(demos, period)
@@ -95,7 +100,11 @@ def build(
         },
     )
     choices = Choices(labels, _availability(variables, labels, available))
-    made = _transitions(space, rows, choices, models or transitions, _names("exit_given", exit_given))
+    models |= {lag.variable.name: lag.model for lag in lags} if models else {}
+    followers = [lag.model for lag in lags]
+    made = _transitions(
+        space, rows, choices, models or transitions, _names("exit_given", exit_given), followers=followers
+    )
     states = _states_of(space, made.codes, rows.levels)
     _refuse_unavailable(variables, made, states, rows, labels)
     demos = Demonstrations(**vars(demos) | {"states": states})
@@ -114,6 +123,7 @@ def build(
         period,
         int(time.min()),
         individual,
+        without_history,
     )
 
 
@@ -271,7 +281,13 @@ def _evaluated(label: str, condition: Any, states: Any) -> Bool[np.ndarray, " m"
 
 
 def _transitions(
-    space: Space, rows: Rows, choices: Choices, transitions: Any, exit_given: Sequence[str]
+    space: Space,
+    rows: Rows,
+    choices: Choices,
+    transitions: Any,
+    exit_given: Sequence[str],
+    *,
+    followers: Sequence[Follows],
 ) -> StateTransitions:
     names = [variable.name for variable in space.variables]
     if isinstance(transitions, Mapping):
@@ -280,7 +296,12 @@ def _transitions(
     if exit_given:
         raise ValueError("`exit_given` is for models by variable: with `Counts` exits depend on state and action.")
     if isinstance(transitions, Counts):
-        return count_states(space, rows, choices, transitions)
+        return count_states(space, rows, choices, transitions, followers)
+    if followers:
+        raise ValueError(
+            "With `history` transitions are estimated: leave `transitions` out, or give a model for each variable. "
+            "For known ones make the MDP of the panel without history, and extend it by `ix.with_history`."
+        )
     return _given(space, rows, choices, transitions)
 
 

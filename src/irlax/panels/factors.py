@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from irlax import checks
+from irlax.panels.history import Follows
 from irlax.panels.models import Chain, Counts, Increments, Model
-from irlax.panels.multinomials import Multinomials, tabulate
+from irlax.panels.multinomials import Multinomials, certain, tabulate
 from irlax.panels.rows import Choices, Rows
 from irlax.panels.states import Space
 from irlax.typing import Int
@@ -95,6 +96,21 @@ def increment_factor(space: Space, rows: Rows, choices: Choices, v: int, model: 
     return Factor(table._replace(draws=draws), moved.reshape(flat), outcomes.reshape(flat), row)
 
 
+def follows_factor(space: Space, rows: Rows, choices: Choices, v: int, model: Follows) -> Factor:
+    """The next level of a variable that remembers the choice, or the level of another variable."""
+    num_actions = len(choices.labels)
+
+    def row(codes: Int[np.ndarray, "m V"]) -> Int[np.ndarray, "m A"]:
+        if model.source is None:
+            return np.tile(np.arange(num_actions), (len(codes), 1))
+        level = codes[:, model.source]
+        return np.tile((level if model.table is None else model.table[level])[:, None], num_actions)
+
+    targets = np.arange(space.variables[v].num)[:, None]
+    table = certain()._replace(draws=np.full(len(rows.actions), -1))
+    return Factor(table, targets, np.zeros_like(targets), row)
+
+
 def _observed_increments(
     rows: Rows, v: int, model: Increments, start: Int[np.ndarray, "L A"]
 ) -> tuple[Int[np.ndarray, " d"], Int[np.ndarray, " d"]]:
@@ -149,9 +165,11 @@ def smoothed(model: Counts | Chain) -> str:
     return f", with {model.smoothing:g} added to each" if model.smoothing else ""
 
 
-def described(space: Space, v: int, model: Model) -> str:
+def described(space: Space, v: int, model: Model | Follows) -> str:
     """How a variable moves, as text for the notes of a table."""
     name = space.variables[v].name
+    if isinstance(model, Follows):
+        return f"`{name}` is {space.variables[v].how}"
     if isinstance(model, Increments):
         restarts = ", ".join(f"from {value} after {label}" for label, value in model.restart.items())
         return f"`{name}` by increments{f' ({restarts})' if restarts else ''}"

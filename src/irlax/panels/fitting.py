@@ -15,6 +15,7 @@ from irlax.estimators.tabular.estimated_transitions import EstimatedTransitions
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.panel_model import PanelModel
 from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.mdp import MDP
 from irlax.panels.formula import Formula, Rewards, covariates_in
 from irlax.panels.hints import hints
 from irlax.rewards import LinearReward
@@ -60,7 +61,11 @@ def fit_panel(
             raise ValueError("What is mixed is unobserved: leave out `by`, and covariates in the formula.")
         if key is None:
             raise TypeError("This estimator starts at random parameters: pass `key=jax.random.key(0)`, for instance.")
-        return estimator.fit(mdp, rewards[0], panel.demos, key=key)
+        mixed = estimator.fit(mdp, rewards[0], panel.demos, key=key)
+        model = _model(panel, panel.transitions)
+        found = hints(panel, [each[0] for each in mixed.all_rewards], mixed.experts)
+        notes = (*_notes(panel, made, known, mixed.mdp, model), *found)
+        return dataclasses.replace(mixed, panel=dataclasses.replace(model, notes=notes))
     parts = [panel.demos.select(types == g) for g in range(len(rewards))]
     several = [mdp] * len(parts), rewards, parts
     method: Any = estimator
@@ -69,12 +74,7 @@ def fit_panel(
     transitions = panel.transitions
     if transitions is not None:
         transitions = dataclasses.replace(transitions, draws=_split(transitions, panel.demos, types, len(parts)))
-    model = PanelModel(
-        transitions,
-        tuple(variable.name for variable in panel.variables),
-        tuple(variable.labels for variable in panel.variables),
-        panel.codes,
-    )
+    model = _model(panel, transitions)
     fit = dataclasses.replace(fit, panel=model)
     more: tuple[str, ...] = ()
     if estimated:
@@ -85,7 +85,7 @@ def fit_panel(
             more = (f"Look: the discount is identified {WEAKLY}",)
             warn_user(f"The discount is estimated, but {WEAKLY}", NotIdentifiedWarning)
         fit, model = profile.fit, dataclasses.replace(model, discount=profile.found)
-    notes = (*_notes(panel, made, known, fit, model), *more)
+    notes = (*_notes(panel, made, known, fit.mdp, model), *hints(panel, fit.rewards, fit.experts), *more)
     return dataclasses.replace(fit, panel=dataclasses.replace(model, notes=notes))
 
 
@@ -122,8 +122,17 @@ def _split(
     return tuple(draws[types[demos.episode] == g] for g in range(num))
 
 
-def _notes(panel: "Panel", made: Rewards, known: Formula | None, fit: TabularFit, model: PanelModel) -> tuple[str, ...]:
-    """The assumptions and normalisations, and what is worth a second look."""
+def _model(panel: "Panel", transitions: EstimatedTransitions | None) -> PanelModel:
+    return PanelModel(
+        transitions,
+        tuple(variable.name for variable in panel.variables),
+        tuple(variable.labels for variable in panel.variables),
+        panel.codes,
+    )
+
+
+def _notes(panel: "Panel", made: Rewards, known: Formula | None, mdp: MDP, model: PanelModel) -> list[str]:
+    """The assumptions and normalisations."""
     estimated = panel.transitions
     lines = [
         "Transitions: known."
@@ -132,7 +141,7 @@ def _notes(panel: "Panel", made: Rewards, known: Formula | None, fit: TabularFit
     ]
     lines += [f"State: `{variable.name}` has {variable.how}." for variable in panel.variables if variable.is_coarse]
     if model.discount is None:
-        lines.append(f"Set: discount γ = {float(fit.mdp.discount):g}; as if it were known.")
+        lines.append(f"Set: discount γ = {float(mdp.discount):g}; as if it were known.")
     else:
         lines.append(f"Estimated: discount {model.discount.text()}; its error is in the standard errors.")
     lines.append("Set: utility shocks of scale 1 (type I extreme value).")
@@ -141,8 +150,8 @@ def _notes(panel: "Panel", made: Rewards, known: Formula | None, fit: TabularFit
         if panel.has_exit
         else "Set: no constant, because a reward that is earned whatever is chosen changes no choice."
     )
-    if fit.mdp.horizon is not None:
-        first, last = panel.first_period, panel.first_period + fit.mdp.horizon - 1
+    if mdp.horizon is not None:
+        first, last = panel.first_period, panel.first_period + mdp.horizon - 1
         lines.append(f"Set: the first choice is made in `{panel.period}` {first}, the last in {last}; 0 follows.")
     if (panel.demos.weights != 1).any():
         lines.append("Set: weights are frequencies; `weights='sampling'` takes them for sampling weights.")
@@ -151,4 +160,4 @@ def _notes(panel: "Panel", made: Rewards, known: Formula | None, fit: TabularFit
         lines.append(f"Set: known part of the reward {'; '.join(texts)}, with coefficient 1.")
     if made.fixed:
         lines.append("Set: " + ", ".join(f"{name} = {value:g}" for name, value in made.fixed) + ".")
-    return (*lines, *hints(panel, fit))
+    return lines

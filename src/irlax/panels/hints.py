@@ -1,10 +1,11 @@
 """What is worth a second look in a fit to a panel."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from irlax.estimators.tabular.tabular_fit import TabularFit
+from irlax.estimators.tabular.expert import Expert
 from irlax.mdp import MDP
 from irlax.panels.formula import ALIVE
 from irlax.rewards import AbstractReward
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 ALIKE = 0.02
 
 
-def hints(panel: "Panel", fit: TabularFit) -> list[str]:
-    """Sentences for the notes of a table."""
+def hints(panel: "Panel", rewards: Sequence[AbstractReward], experts: Sequence[Expert]) -> list[str]:
+    """Sentences for the notes of a table, of the reward of each demonstrator."""
     found = [
         f"Look: `{one}` and `{other}` lead to the same next states and no term tells them apart, so the model gives "
         f"them equal probabilities. Add `{other}` to the formula."
-        for one, other in _indistinct_actions(panel, fit)
+        for one, other in _indistinct_actions(panel, rewards, experts)
     ]
-    if panel.has_exit and not any(ALIVE in name for name in fit.reward.parameter_names()):
+    if panel.has_exit and not any(ALIVE in name for name in rewards[0].parameter_names()):
         found.append(f"Look: lives end, so a constant for being alive has an effect. Add `{ALIVE}` to the formula.")
     return found
 
@@ -36,11 +37,13 @@ def _features(reward: AbstractReward, mdp: MDP) -> Float[np.ndarray, "K A S"]:
     return np.broadcast_to(folded.columns, (reward.num_parameters, *mdp.table_shape[::-1]))
 
 
-def _indistinct_actions(panel: "Panel", fit: TabularFit) -> list[tuple[str, str]]:
+def _indistinct_actions(
+    panel: "Panel", rewards: Sequence[AbstractReward], experts: Sequence[Expert]
+) -> list[tuple[str, str]]:
     """Pairs of actions with equal features and, nearly, equal transitions wherever both exist."""
-    folded = [_features(reward, expert.mdp) for reward, expert in zip(fit.rewards, fit.experts, strict=True)]
+    folded = [_features(reward, expert.mdp) for reward, expert in zip(rewards, experts, strict=True)]
     visits = np.bincount(panel.demos.tabular_states, minlength=panel.num_states).astype(float)
-    matrices = fit.mdp.dynamics.to_scipy()
+    matrices = experts[0].mdp.dynamics.to_scipy()
     pairs = []
     for a in range(len(panel.actions)):
         for b in range(a + 1, len(panel.actions)):

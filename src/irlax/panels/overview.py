@@ -42,6 +42,8 @@ def _facts(panel: "Panel") -> Table:
     ]
     if (demos.weights != 1).any():
         facts.append(("sum of weights", float(demos.weights.sum())))
+    if panel.without_history:
+        facts.append(("choices left out, because their history is not known", panel.without_history))
     estimated = panel.transitions
     if estimated is None:
         facts.append(("transitions", "given"))

@@ -58,6 +58,8 @@ class Panel(eqx.Module):
     period: str
     first_period: int
     individual: str
+    #: Choices that were left out because their history is not known; see `history` in `from_frame`.
+    without_history: int = 0
 
     @classmethod
     def from_frame(
@@ -75,6 +77,7 @@ class Panel(eqx.Module):
         exit: str | None = None,
         exit_given: Sequence[str] = (),
         available: Mapping[str, str | Callable[[Any], Any]] | None = None,
+        history: Mapping[str, int] | None = None,
     ) -> "Panel":
         """From a pandas frame with a row for each individual and period, in any order, with gaps and late entries.
 
@@ -92,6 +95,12 @@ class Panel(eqx.Module):
         probability that depends on the action and the variables `exit_given` (with `Counts`: on the state).
         `available` maps the label of an action to where it exists: a condition on the state variables, "age >= 60", or
         a function of a frame of states.
+
+        `history` extends the states by what was before: {"choice": 1} adds the state variable `last_choice`, the choice
+        of the period before, and {"mileage": 2} both `last_mileage` and `last_mileage_2`. A reward may then depend on
+        them: choices are still a Markov decision process, in the extended states. What happens next depends on the
+        present state and action alone, unless a `Chain(given=["last_choice"])` says otherwise. Choices of which the
+        history is not known, at the first period of an individual and after gaps, are left out.
         """
         from irlax.panels.building import build
 
@@ -108,6 +117,7 @@ class Panel(eqx.Module):
             exit_column=exit,
             exit_given=exit_given,
             available=available,
+            history=history,
         )
 
     @classmethod

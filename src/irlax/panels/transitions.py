@@ -7,7 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from irlax.estimators.tabular.estimated_transitions import EstimatedTransitions
-from irlax.panels.factors import Factor, chain_factor, described, increment_factor, leaving_factor, smoothed
+from irlax.panels.factors import (
+    Factor,
+    chain_factor,
+    described,
+    follows_factor,
+    increment_factor,
+    leaving_factor,
+    smoothed,
+)
+from irlax.panels.history import Follows
 from irlax.panels.models import Chain, Counts, Model
 from irlax.panels.multinomials import Multinomials, certain
 from irlax.panels.rows import Choices, Rows
@@ -28,35 +37,68 @@ class StateTransitions(NamedTuple):
     estimated: EstimatedTransitions | None
 
 
-def count_states(space: Space, rows: Rows, choices: Choices, model: Counts) -> StateTransitions:
+def count_states(
+    space: Space, rows: Rows, choices: Choices, model: Counts, followers: Sequence[Follows] = ()
+) -> StateTransitions:
     """States as observed, with the frequencies of what followed each state and action.
 
     The state as a whole is one variable, which moves as a chain; whether an individual leaves depends on all of it. So
-    a gap, after which an individual is seen again, counts as not having left.
+    a gap, after which an individual is seen again, counts as not having left. Its history, the last variables, is no
+    part of that: what happens next depends on the present state and action alone.
     """
-    keys, state = np.unique(space.keys(rows.levels), return_inverse=True)
+    own = len(space.variables) - len(followers)
+    present = Space(space.variables[:own])
+    keys, state = np.unique(present.keys(rows.levels[:, :own]), return_inverse=True)
     refuse_too_many(len(keys))
-    state, codes = state.ravel(), space.codes(keys)
-    exists = choices.available(codes)
+    state, codes = state.ravel(), present.codes(keys)
+
+    def full(levels: Int[np.ndarray, "m W"]) -> Int[np.ndarray, "m V"]:
+        """The levels of all variables, given the number of the present state and those of its history."""
+        return np.concatenate([codes[levels[:, 0]], levels[:, 1:]], axis=1)
+
+    inner = np.column_stack([state, rows.levels[:, own:]])
+    # With a history the same present state may have several choice sets.
+    listed = np.unique(inner, axis=0)
+    exists = np.zeros((len(keys), len(choices.labels)), bool)
+    np.logical_or.at(exists, listed[:, 0], choices.available(full(listed)))
     seen = _next_known(rows, state, exists.shape)
     if model.unseen == "unavailable":
-        refuse_taken(space, codes, choices, exists & ~seen, (state, rows.actions))
-        exists = exists & seen
+        refuse_taken(present, codes, choices, exists & ~seen, (state, rows.actions))
     filled = model.unseen in ("any-action", "stay") or model.smoothing > 0
-    missing = exists & ~seen & ~(filled & (model.unseen == "stay" or seen.any(axis=1, keepdims=True)))
+    missing = (
+        exists
+        & ~seen
+        & (model.unseen != "unavailable")
+        & ~(filled & (model.unseen == "stay" or seen.any(axis=1, keepdims=True)))
+    )
     if missing.any():
-        refuse_unseen(space, codes, choices, missing)
+        refuse_unseen(present, codes, choices, missing)
     whole = Variable("state", tuple(map(str, range(len(keys)))), None, "")
     chain = Chain(smoothing=model.smoothing, unseen="error" if model.unseen == "unavailable" else model.unseen)
-    inner = Choices(choices.labels, lambda states: exists[states[:, 0]])
-    made = variable_by_variable(Space((whole,)), rows._replace(levels=state[:, None]), inner, [chain], [0])
+    left_out = model.unseen == "unavailable"
+    within = Choices(
+        choices.labels,
+        lambda levels: choices.available(full(levels)) & (seen[levels[:, 0]] if left_out else True),
+    )
+    moved = [_of_whole(follows, codes) for follows in followers]
+    made = variable_by_variable(
+        Space((whole, *space.variables[own:])), rows._replace(levels=inner), within, [chain, *moved], [0]
+    )
     assert made.estimated is not None
     text = f"relative frequencies of next states given state and action{smoothed(model)}"
     text += ", of exits likewise" if rows.exits.any() else ""
-    return made._replace(
-        codes=np.where(made.codes >= 0, codes[made.codes[:, 0]], -1),
-        estimated=dataclasses.replace(made.estimated, description=text),
-    )
+    alive = made.codes[:, 0] >= 0
+    found = np.full((len(made.codes), len(space.variables)), -1)
+    found[alive] = full(made.codes[alive])
+    return made._replace(codes=found, estimated=dataclasses.replace(made.estimated, description=text))
+
+
+def _of_whole(follows: Follows, codes: Int[np.ndarray, "S W"]) -> Follows:
+    """A model of history where the present state is one variable, the first, instead of several."""
+    own = codes.shape[1]
+    if follows.source is None:
+        return follows
+    return Follows(0, codes[:, follows.source]) if follows.source < own else Follows(follows.source - own + 1)
 
 
 def _next_known(rows: Rows, state: Int[np.ndarray, " n"], shape: tuple[int, int]) -> Bool[np.ndarray, "S A"]:
@@ -69,16 +111,11 @@ def _next_known(rows: Rows, state: Int[np.ndarray, " n"], shape: tuple[int, int]
 
 
 def variable_by_variable(
-    space: Space, rows: Rows, choices: Choices, models: Sequence[Model], exit_given: Sequence[int]
+    space: Space, rows: Rows, choices: Choices, models: Sequence[Model | Follows], exit_given: Sequence[int]
 ) -> StateTransitions:
     """Combinations of levels that can occur, if each variable moves independently of the others."""
     leaving = leaving_factor(space, rows, choices, exit_given)
-    factors = [
-        chain_factor(space, rows, choices, v, model)
-        if isinstance(model, Chain)
-        else increment_factor(space, rows, choices, v, model)
-        for v, model in enumerate(models)
-    ]
+    factors = [_factor(space, rows, choices, v, model) for v, model in enumerate(models)]
     if leaving is not None:
         factors.append(leaving)
     radix = space.radix
@@ -130,6 +167,13 @@ def variable_by_variable(
         texts.append("exits by " + " and ".join([*(space.variables[v].name for v in exit_given), "action"]))
     parts = {"tables": tables, "draws": draws, "description": "; ".join(texts), "has_exit": leaving is not None}
     return _assembled(codes, choices.available(codes), _compressed(state, outcomes), **parts)
+
+
+def _factor(space: Space, rows: Rows, choices: Choices, v: int, model: Model | Follows) -> Factor:
+    if isinstance(model, Follows):
+        return follows_factor(space, rows, choices, v, model)
+    make = chain_factor if isinstance(model, Chain) else increment_factor
+    return make(space, rows, choices, v, model)  # type: ignore[arg-type]
 
 
 def _certain_exit(leaving: Factor | None, codes: Int[np.ndarray, "m V"]) -> Bool[np.ndarray, "m A"] | bool:

@@ -9,17 +9,20 @@ import jax
 import numpy as np
 from scipy.linalg import block_diag
 
-from irlax.analysis.standard_errors import Kind, identified_covariance, not_identified
+from irlax.analysis.standard_errors import Kind, identified_covariance, not_identified, summed_by
 from irlax.demos import Demonstrations
 from irlax.estimators.fit import Fit
 from irlax.estimators.mixed.hidden_problem import HiddenProblem
 from irlax.estimators.mixed.towards_goals import TowardsGoals
+from irlax.estimators.mixed.transition_errors import transition_corrections
 from irlax.estimators.tabular.baselines import baselines
 from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.memo import Memo
+from irlax.estimators.tabular.panel_model import PanelModel
 from irlax.estimators.tabular.plan_of_reward import plan_of, refuse_infinite_parameters
+from irlax.estimators.tabular.regression import error_method
 from irlax.mdp import MDP
 from irlax.planning import Plan
 from irlax.precision import scope
@@ -37,6 +40,10 @@ class GroupInformation(NamedTuple):
     hessian: Float[np.ndarray, "P P"]
     #: First derivatives of each unit's log likelihood; one row also for a unit of weight 2.
     scores: Float[np.ndarray, "N P"]
+    #: What the estimation of a panel's transitions adds to the score of each choice, and the unit of each choice; None
+    #: where transitions were given.
+    corrections: Float[np.ndarray, "n P"] | None = None
+    unit: Int[np.ndarray, " n"] | None = None
 
 
 class AbstractMixedFit(Fit):
@@ -52,6 +59,8 @@ class AbstractMixedFit(Fit):
     cross_validation: eqx.AbstractVar[CrossValidation | None]
     #: What is wrong and what to do, if the status is not a success.
     reason: eqx.AbstractVar[str]
+    #: Where the MDP was made from a panel (`irlax.Panel`): its variables, and how transitions were estimated.
+    panel: eqx.AbstractVar[PanelModel | None]
     _memo: eqx.AbstractVar[Memo]
 
     @abc.abstractmethod
@@ -65,6 +74,10 @@ class AbstractMixedFit(Fit):
     @abc.abstractmethod
     def hidden_penalty(self) -> Float[np.ndarray, " Q"]:
         """The second derivative of the penalty on each parameter of the hidden model, per unit of weight."""
+
+    @abc.abstractmethod
+    def unit_of_episodes(self) -> Int[np.ndarray, " N"]:
+        """The unit that each episode belongs to, over all MDPs: what is independent of the others."""
 
     @property
     def rewards(self) -> tuple[AbstractReward, ...]:
@@ -144,7 +157,12 @@ class AbstractMixedFit(Fit):
             at = problem.evaluate(np.concatenate([self.estimates, hidden]) * scale)
             penalty = self._penalty(len(scale))
             hessian = problem.hessian(at) * np.outer(scale, scale) - np.diag(penalty)
-            return GroupInformation(hessian * groups.total, groups.scores(at))
+            found = GroupInformation(hessian * groups.total, groups.scores(at))
+        corrections = transition_corrections(self)
+        if corrections is None:
+            return found
+        lengths = np.concatenate([demos.lengths for demos in self.demos])
+        return found._replace(corrections=corrections, unit=np.repeat(self.unit_of_episodes(), lengths))
 
     def _penalty(self, size: int) -> Float[np.ndarray, " P"]:
         """The second derivative of the penalty on each parameter, per unit of weight."""
@@ -156,6 +174,16 @@ class AbstractMixedFit(Fit):
         refuse_infinite_parameters(self.rewards)
         return {name: value for name, value in vars(self).items() if name not in ("all_plans", "_memo")}
 
+    @property
+    def error_notes(self) -> tuple[str, ...]:
+        """How the standard errors of a fit to a panel are computed, with its assumptions; for tables."""
+        if self.panel is None:
+            return ()
+        estimated = self.panel.transitions is not None
+        dynamics = "with the sampling error of the estimated transitions" if estimated else "at the given dynamics"
+        how = f"Standard errors: {error_method('hessian', None, 'frequency')}, {dynamics}."
+        return (*([how] if self.converged else []), *self.panel.notes)
+
     def covariance_of_rewards_and(
         self, slopes: Float[np.ndarray, "q Q"], kind: Kind, weights: Float[np.ndarray, " N"]
     ) -> Float[np.ndarray, "P P"]:
@@ -166,12 +194,18 @@ class AbstractMixedFit(Fit):
         """
         if not self.converged:
             raise ValueError(f"The fit {self.status.value}, so it has no standard errors.")
-        hessian, scores = self.information
-        penalty = self._penalty(len(hessian)) * weights.sum()
+        hessian, scores, corrections, unit = self.information
+        penalty, first_step = self._penalty(len(hessian)) * weights.sum(), None
+        if corrections is not None and unit is not None:
+            if kind == "sandwich":
+                # With their correlations: the same individuals' choices and transitions.
+                scores = scores + summed_by(corrections, unit, len(scores))
+            else:
+                first_step = np.sqrt(weights[unit])[:, None] * corrections
         # A unit of weight w counts as w units, so the sum is Σ w s sᵀ, not Σ w² s sᵀ.
         scores = np.sqrt(weights)[:, None] * scores
         jacobian = np.asarray(block_diag(np.eye(len(self.estimates)), slopes))
-        result = jacobian @ identified_covariance(kind, hessian, scores, penalty) @ jacobian.T
+        result = jacobian @ identified_covariance(kind, hessian, scores, penalty, first_step) @ jacobian.T
         unknown = not_identified(scores.T @ scores if kind == "opg" else hessian, jacobian)
         result[unknown, :] = result[:, unknown] = np.nan
         return result

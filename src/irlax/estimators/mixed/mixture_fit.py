@@ -20,6 +20,7 @@ from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.memo import Memo
+from irlax.estimators.tabular.panel_model import PanelModel
 from irlax.iteration import History
 from irlax.planning import Plan
 from irlax.precision import scope
@@ -58,6 +59,7 @@ class MixtureFit(AbstractMixedFit):
     reason: str = eqx.field(static=True, default="")
     held_out_log_likelihood: float | None = None
     cross_validation: CrossValidation | None = None
+    panel: PanelModel | None = None
     _memo: Memo = eqx.field(init=False, repr=False, static=True, default_factory=Memo)
 
     @property
@@ -125,6 +127,9 @@ class MixtureFit(AbstractMixedFit):
         cells = cells_of(by_class, self.experts, num_groups=self.num_types)
         return mixture_problem(cells, self.demos, self.person, self.weights, num_types=self.num_types, l2=self.l2)
 
+    def unit_of_episodes(self) -> Int[np.ndarray, " N"]:
+        return self.person
+
     def hidden_parameters(self) -> Float[np.ndarray, " odds"]:
         return self._log_shares[1:] - self._log_shares[0]
 
@@ -153,7 +158,8 @@ class MixtureFit(AbstractMixedFit):
         """The joint covariance of (θ₁, …, θ_G, s₁, …, s_G); NaN for parameters that are not identified.
 
         By the inverse Hessian, the outer product of individuals' scores, or the sandwich of both; for the shares by the
-        delta method from their log-odds.
+        delta method from their log-odds. Where a panel's transitions were estimated,
+        their sampling error is included (Newey and McFadden 1994).
         """
         # ∂s_g/∂odds_h = s_g(1[g = h] − s_h); the first type's odds are fixed.
         slopes = (np.diag(self.shares) - np.outer(self.shares, self.shares))[:, 1:]
@@ -182,7 +188,8 @@ class MixtureFit(AbstractMixedFit):
             columns, title = [*columns, "s.e."], "MixtureIRL: types"
         names = ["share", *self.rewards[0].parameter_names()]
         heads = ["", *(column.format(g + 1) for g in range(self.num_types) for column in columns)]
-        return Table(heads, [(name, *values[:, k].ravel().tolist()) for k, name in enumerate(names)], title=title)
+        rows = [(name, *values[:, k].ravel().tolist()) for k, name in enumerate(names)]
+        return Table(heads, rows, title=title, notes=self.error_notes)
 
     def _facts(self) -> Table:
         facts = [

@@ -20,6 +20,7 @@ from irlax.estimators.tabular.components import Certificate, CrossValidation
 from irlax.estimators.tabular.estimator import AbstractTabularIRL
 from irlax.estimators.tabular.expert import Expert
 from irlax.estimators.tabular.memo import Memo
+from irlax.estimators.tabular.panel_model import PanelModel
 from irlax.iteration import History
 from irlax.planning import Plan
 from irlax.precision import scope
@@ -54,6 +55,7 @@ class SwitchingFit(AbstractMixedFit):
     reason: str = eqx.field(static=True, default="")
     held_out_log_likelihood: float | None = None
     cross_validation: CrossValidation | None = None
+    panel: PanelModel | None = None
     _memo: Memo = eqx.field(init=False, repr=False, static=True, default_factory=Memo)
 
     @property
@@ -188,6 +190,9 @@ class SwitchingFit(AbstractMixedFit):
         cells = cells_of(by_class, self.experts, num_groups=self.num_motives)
         return HiddenProblem.of(cells, self._chain(self.demos, cells.cell, Lanes.of(self.demos)), self.weights, self.l2)
 
+    def unit_of_episodes(self) -> Int[np.ndarray, " N"]:
+        return np.arange(len(self.weights))
+
     def hidden_parameters(self) -> Any:
         return self.chain.parameters
 
@@ -208,6 +213,7 @@ class SwitchingFit(AbstractMixedFit):
         By the inverse Hessian of the likelihood in which motives are summed out, the outer product of episodes' scores,
         or the sandwich of both; for probabilities by the delta method from their log-odds. Switches are in the order of
         `switching`. Probabilities that are held at 0 have no standard error.
+        Where a panel's transitions were estimated, their sampling error is included (Newey and McFadden 1994).
         """
         result = self.covariance_of_rewards_and(self.chain.jacobian(), kind, self.weights)
         tables = self.chain.tables()

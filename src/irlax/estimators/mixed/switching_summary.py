@@ -48,6 +48,7 @@ def _rewards(fit: SwitchingFit) -> list[Table]:
             rows.append((name, *_with_errors(values, of_row)))
         left_out = len(names[numbers[0]]) - shown
         notes = [f"{left_out} more parameters are not shown."] if left_out else []
+        notes += fit.error_notes if not tables else ()
         title = "SwitchingIRL: " + ("rewards of motives" if fit.converged else _NO_ESTIMATES)
         tables.append(Table(_heads(fit, numbers), rows, title=title, notes=notes))
     return tables

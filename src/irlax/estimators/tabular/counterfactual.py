@@ -1,7 +1,7 @@
 """Counterfactuals: the behaviour of a fit's demonstrator with another reward, or in another MDP."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,17 +10,19 @@ import numpy as np
 
 from irlax import checks
 from irlax.analysis.identifiability import direction_text
+from irlax.analysis.standard_errors import Kind
+from irlax.estimators.tabular.counterfactual_errors import Changes, changes_of
+from irlax.estimators.tabular.memo import Memo
 from irlax.estimators.tabular.problem import Flattening
 from irlax.mdp import MDP
 from irlax.planning import Plan, long_run, soft_plan, visits
 from irlax.planning.backup import SoftBackup
-from irlax.planning.long_run import before_the_end
 from irlax.precision import scope
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import flat, reward_at
 from irlax.status import NotIdentifiedWarning
-from irlax.tables import AbstractTabulated, Summary, Table, pairs
-from irlax.typing import Array, Float
+from irlax.tables import AbstractTabulated, Summary, pairs
+from irlax.typing import Array, Bool, Float
 from irlax.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -32,6 +34,17 @@ MAX_PARAMETERS = 2000
 MAX_NAMED = 5
 
 
+class MadeFrom(NamedTuple):
+    """What a counterfactual was asked for."""
+
+    which: int
+    #: Which parameters are those of the fit: the others were set.
+    estimated: Bool[np.ndarray, " K"]
+    kind: Kind | None
+    cluster: Any
+    level: float
+
+
 class Counterfactual(AbstractTabulated):
     """The soft-optimal behaviour under a changed reward or MDP, beside that of the fit."""
 
@@ -40,8 +53,11 @@ class Counterfactual(AbstractTabulated):
     plan: Plan
     #: The plan of the fit, with which this one is compared.
     factual: Plan
+    fit: "TabularFit" = eqx.field(repr=False)
+    made_from: MadeFrom = eqx.field(repr=False)
     #: Directions of the parameters that are not identified but change the behaviour here, as text.
     depends_on: tuple[str, ...] = eqx.field(static=True, default=())
+    _memo: Memo = eqx.field(init=False, repr=False, static=True, default_factory=Memo)
 
     @property
     def policy(self) -> Float[Array, "*T R A"]:
@@ -57,33 +73,44 @@ class Counterfactual(AbstractTabulated):
         """The long-run probability of `action` (its index or label) per period."""
         return float(self.long_run[:, action_index(action, self.mdp)].sum())
 
-    def summary(self) -> Summary:
-        """Values at the start, and on an infinite horizon long-run rates of all actions: of the fit, and changed.
+    @property
+    def changes(self) -> Changes:
+        """The value at the start and the share of each action, as fitted and changed, with intervals.
 
-        Where lives end in an absorbing state, rates are shares of the choices before that.
+        Shares are long-run rates; where lives end in an absorbing state, shares of the choices before that; and on a
+        finite horizon shares of the choices within it. Errors are by the delta method, and need a maximum likelihood
+        fit.
         """
+        return self._memo.once("changes", (self.plan,), lambda: changes_of(self))
+
+    def summary(self) -> Summary:
+        """Values at the start and shares of all actions: of the fit, and changed; see `changes`."""
         facts: list[tuple[str, Any]] = [("value as fitted", _start_value(self.factual))]
         facts.append(("value", _start_value(self.plan)))
         facts += [("not identified, and matters here", direction) for direction in self.depends_on]
-        tables = [pairs("Counterfactual", facts)]
-        if self.mdp.horizon is None:
-            both_mdps = (self.mdp, self.factual.mdp)
-            ends = all(mdp.absorbing.any() and mdp.rows.one_per_state for mdp in both_mdps)
-            rates = before_the_end if ends else long_run
-            before, after = (np.asarray(rates(plan.mdp, plan)).sum(axis=0) for plan in (self.factual, self.plan))
-            title = "Shares of choices before the end" if ends else "Long-run rates"
-            both = zip(before.tolist(), after.tolist(), strict=True)
-            names = self.mdp.labels.actions or [str(a) for a in range(self.mdp.num_actions)]
-            rows = [(name, old, new, new - old) for name, (old, new) in zip(names, both, strict=True)]
-            tables.append(Table(("action", "as fitted", "changed", "difference"), rows, title=title))
-        return Summary(tables)
+        return Summary([pairs("Counterfactual", facts), self.changes.shares()])
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """The share of each action as fitted and changed, with intervals.
+
+        A matplotlib figure; with `ax` it is drawn on these axes, which are returned.
+        """
+        return self.changes.plot(ax=ax)
 
     def _shown(self) -> Summary:
         return self.summary()
 
 
 def counterfactual(
-    fit: "TabularFit", *, reward: AbstractReward | None, mdp: MDP | None, parameters: Any, which: int
+    fit: "TabularFit",
+    *,
+    reward: AbstractReward | None,
+    mdp: MDP | None,
+    parameters: Any,
+    which: int,
+    kind: Kind | None,
+    cluster: Any,
+    level: float,
 ) -> Counterfactual:
     """See `TabularFit.counterfactual`."""
     refuse_unless_soft(fit)
@@ -94,11 +121,14 @@ def counterfactual(
         raise TypeError("Pass a `reward`, or `parameters` for the fitted one, not both.")
     if reward is None and parameters is None and mdp is None:
         raise TypeError("A counterfactual needs a change: pass `parameters`, a `reward` or an `mdp`.")
-    for name, given, kind in (("reward", reward, AbstractReward), ("mdp", mdp, MDP)):
-        if given is not None and not isinstance(given, kind):
-            raise TypeError(f"`{name}` must be an {kind.__name__}, but is a {type(given).__name__}.")
+    for name, given, wanted in (("reward", reward, AbstractReward), ("mdp", mdp, MDP)):
+        if given is not None and not isinstance(given, wanted):
+            raise TypeError(f"`{name}` must be an {wanted.__name__}, but is a {type(given).__name__}.")
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must lie between 0 and 1, but is {level}.")
     new_mdp = fit.experts[which].mdp if mdp is None else mdp
     changed = fit.rewards[which] if reward is None else reward
+    estimated = _still_estimated(changed, parameters) & (reward is None)
     if parameters is not None:
         with scope():
             theta = jnp.asarray(_changed_parameters(changed, parameters))
@@ -107,7 +137,7 @@ def counterfactual(
             )
     bound = changed.bind(new_mdp)
     plan = soft_plan(new_mdp, bound.table(new_mdp))
-    depends_on = () if reward is not None else _unidentified_effects(fit, bound, plan)
+    depends_on = () if reward is not None else _unidentified_effects(fit, bound, plan, estimated)
     if depends_on:
         warn_user(
             f"This counterfactual depends on directions that the data do not identify: {'; '.join(depends_on)}. Other "
@@ -115,10 +145,13 @@ def counterfactual(
             f"weights.",
             NotIdentifiedWarning,
         )
-    return Counterfactual(new_mdp, bound, plan, fit.plans[which], depends_on)
+    made_from = MadeFrom(which, estimated, kind, cluster, level)
+    return Counterfactual(new_mdp, bound, plan, fit.plans[which], fit, made_from, depends_on)
 
 
-def _unidentified_effects(fit: "TabularFit", reward: AbstractReward, plan: Plan) -> tuple[str, ...]:
+def _unidentified_effects(
+    fit: "TabularFit", reward: AbstractReward, plan: Plan, estimated: Bool[np.ndarray, " K"]
+) -> tuple[str, ...]:
     """The unidentified directions along which the visits in the MDP of this plan change, as text."""
     if reward.num_parameters > MAX_PARAMETERS:
         return ()
@@ -135,6 +168,10 @@ def _unidentified_effects(fit: "TabularFit", reward: AbstractReward, plan: Plan)
         return bool(np.abs(after - before).max() > 1e-6 * before.sum())
 
     hidden = fit.unidentified()
+    if estimated.any():
+        # What is set stays as it is, whatever the estimates could be instead.
+        hidden = hidden * estimated
+        hidden = hidden[np.abs(hidden).max(axis=1, initial=0.0) > 1e-8]
     if not len(hidden) or not changes_visits(np.random.default_rng(0).normal(size=len(hidden)) @ hidden):
         return ()
     names = reward.parameter_names()
@@ -180,6 +217,14 @@ def _changed_parameters(reward: AbstractReward, parameters: Any) -> Float[np.nda
         checks.has_shape("parameters", theta, (reward.num_parameters,), "(K,), or a mapping of names to values")
     checks.finite("parameters", theta)
     return theta
+
+
+def _still_estimated(reward: AbstractReward, parameters: Any) -> Bool[np.ndarray, " K"]:
+    """Which parameters are not set."""
+    estimated = np.ones(reward.num_parameters, bool)
+    if isinstance(parameters, Mapping):
+        estimated[[parameter_index(reward, name) for name in parameters]] = False
+    return estimated if parameters is None or isinstance(parameters, Mapping) else ~estimated
 
 
 def _start_value(plan: Plan) -> float:

@@ -335,15 +335,31 @@ class TabularFit(RewardFit):
         mdp: MDP | None = None,
         parameters: Any = None,
         which: int = 0,
+        kind: Kind | None = None,
+        cluster: Any = None,
+        level: float = 0.95,
     ) -> "Counterfactual":
         """The behaviour of the demonstrator with another reward or in another MDP.
 
         `parameters` are new values for some, {name: value}, or for all; `reward` is a new reward; `mdp` has other
         dynamics, another discount or other available actions. `which` is the index of the MDP, for fits to several.
+
+        The result's `changes`, its summary and its plot have the value at the start and the shares of all actions, as
+        fitted and changed, with standard errors by the delta method, as `kind` and `cluster` say. What is set or given
+        is known: it has no part in them. NaN for what depends on parameters that are not identified.
         """
         from irlax.estimators.tabular.counterfactual import counterfactual
 
-        return counterfactual(self, reward=reward, mdp=mdp, parameters=parameters, which=which)
+        return counterfactual(
+            self,
+            reward=reward,
+            mdp=mdp,
+            parameters=parameters,
+            which=which,
+            kind=kind,
+            cluster=cluster,
+            level=level,
+        )
 
     def demand_curve(
         self,
