@@ -55,15 +55,17 @@ def with_kills(panels, out, seed=0):
         time.sleep(0.2)
         if not moments or finished(out) < moments[0]:
             continue
-        del moments[0]
         time.sleep(rng.uniform(0.0, 5.0))
         workers = children(driver.pid)
+        if not workers:  # the driver has just begun
+            continue
+        del moments[0]
         if len(killed) % 3 == 2:
             driver.send_signal(signal.SIGKILL)
             driver.wait()
             killed.append("driver")
             driver = subprocess.Popen(command, cwd=ROOT)
-        elif workers:
+        else:
             os.kill(rng.choice(workers), signal.SIGKILL)
             killed.append("worker")
     if driver.returncode:
