@@ -17,12 +17,15 @@ DISCOUNTS = (0.0, 0.9, 1.0)
 REWARDS = ("s", "sa", "sas")
 
 
-def on_every_problem(test):
-    """Run a test for all natures, discounts, masks and stores of the issue."""
-    axes = {"nature": NATURES, "discount": DISCOUNTS, "masked": (False, True), "store": STORES}
-    for name, values in axes.items():
-        test = pytest.mark.parametrize(name, values)(test)
-    return test
+#: Every store with and without a mask, which are programs of their own, and with each discount; natures take turns, so
+#: that each is met with every discount, mask and store.
+EVERY_PROBLEM = [
+    (NATURES[(i + j + masked) % 2], discount, masked, store)
+    for i, store in enumerate(STORES)
+    for masked in (False, True)
+    for j, discount in enumerate(DISCOUNTS)
+]
+on_every_problem = pytest.mark.parametrize(("nature", "discount", "masked", "store"), EVERY_PROBLEM)
 
 
 def assert_equal(actual, expected):

@@ -250,12 +250,8 @@ def test_rewards_of_states_and_potentials():
         close(pair.unrolled(reward.table(pair.ragged)), table)
     expert = ix.soft_plan(pair.padded, features @ [1.0, 2.0])
     mass = ix.visits(pair.padded, expert)
-    fits = [
-        ix.MCEIRL().fit(mdp, ix.LinearReward(features), occupancy=visits)
-        for mdp, visits in ((pair.ragged, pair.rolled(mass)), (pair.padded, mass))
-    ]
-    close(fits[0].reward.weights, [1.0, 2.0], 1e-5)
-    close(fits[0].reward.weights, fits[1].reward.weights, 1e-7)
+    fit = ix.MCEIRL().fit(pair.ragged, ix.LinearReward(features), occupancy=pair.rolled(mass))
+    close(fit.reward.weights, [1.0, 2.0], 1e-7)
 
 
 def test_the_path_model_and_its_file(tmp_path):

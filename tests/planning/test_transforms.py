@@ -18,6 +18,7 @@ from irlax import (
     trajectory_entropy,
     visits,
 )
+from irlax.envs import RandomMDP
 from tests.planning.test_fixed_point import PAY, ROADS, reward_of
 from tests.problems import A, S, T, as_mdp, assert_equal, random_policy, random_problem, random_reward
 
@@ -247,10 +248,7 @@ def test_gradient_of_an_undiscounted_start_value_is_the_number_of_visits():
 
 def test_gradients_pass_through_large_sparse_problems():
     """A random graph above the dense limit is solved by Krylov iterations, and so are transposes."""
-    rng = np.random.default_rng(0)
-    size = 2100
-    successors = rng.integers(size, size=(size, 2, 2))
-    mdp = MDP.from_successors(successors, np.full((size, 2, 2), 0.5), np.full(size, 1 / size), discount=0.95)
-    reward = rng.normal(size=(size, 2))
-    gradient = jax.jit(jax.grad(lambda reward: soft_plan(mdp, reward).value.mean()))(reward)
-    close(gradient, visits(mdp, soft_plan(mdp, reward)), rtol=1e-8)
+    env = RandomMDP(num_states=2100, num_actions=2, branching=3, discount=0.99, seed=1)
+    mdp, reward = env.mdp.replace(initial=np.full(2100, 1 / 2100)), env.reward
+    gradient = jax.jit(jax.grad(lambda reward: soft_plan(mdp, reward, method="newton").value.mean()))(reward)
+    close(gradient, visits(mdp, soft_plan(mdp, reward, method="newton")), rtol=1e-8)

@@ -218,8 +218,8 @@ def test_paths_of_their_own_share_only_the_size_of_the_drift(world):
     with pytest.raises(ValueError, match="cy have no path"):
         own.score(half, individual=np.repeat("cy", N // 2))
     # The first episode is not of the first individual because it is the first.
-    for over in ("steps", "episodes"):
-        estimator = ix.DriftingIRL(over=over, every=10, shared=False, drift=SIGMA, first=3.0)
+    for over, every in (("steps", 1), ("episodes", 7)):
+        estimator = ix.DriftingIRL(over=over, every=every, shared=False, drift=SIGMA, first=3.0)
         numbered = dataclasses.replace(both, labels=None)
         by_number = estimator.fit(mdp, reward, numbered, individual=np.repeat([0, 1], N // 2))
         with pytest.raises(ValueError, match="give `individual=`"):
@@ -282,8 +282,17 @@ def test_a_fit_tells_saves_draws_predicts_and_simulates(world, estimated, tmp_pa
 
 
 def test_a_reward_without_a_finite_estimate_is_said_to_have_none(world):
-    mdp, _, features, _ = world
-    certain = ix.Demonstrations.from_arrays(np.zeros((N, B), int), np.zeros((N, B), int))
+    mdp, _, features, demos = world
+    # One half takes one action in one state. The other does not count: with it the sizes are those of other tests.
+    counts = np.arange(N) < N // 2
+    rows = ~np.repeat(counts, B)
+    certain = dataclasses.replace(
+        demos,
+        states=demos.states * rows,
+        actions=demos.actions * rows,
+        weights=counts.astype(float),
+        next_states=None,
+    )
     with pytest.warns(UnfinishedWarning, match="first="):
         fit = ix.DriftingIRL(drift=SIGMA).fit(mdp, ix.LinearReward(features), certain)
     assert fit.status is Status.UNBOUNDED and np.isnan(fit.standard_errors()).all()

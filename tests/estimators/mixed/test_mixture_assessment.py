@@ -30,8 +30,8 @@ TRIED = CANDIDATES[6:9]
 UNFINISHED = pytest.mark.filterwarnings("ignore::irlax.UnfinishedWarning")
 
 
-def fitted(demos, *, key=0, held_out=None, **settings):
-    estimator = ix.MixtureIRL(num_starts=2, progress=False, **settings)
+def fitted(demos, *, key=0, held_out=None, num_starts=2, **settings):
+    estimator = ix.MixtureIRL(num_starts=num_starts, progress=False, **settings)
     return estimator.fit(MDP, REWARD, demos, key=jax.random.key(key), held_out=held_out)
 
 
@@ -124,7 +124,7 @@ def test_the_penalty_is_chosen_by_what_predicts_other_individuals(tmp_path, monk
     monkeypatch.setattr("irlax.estimators.mixed.estimation.CANDIDATES", TRIED)
     weights = np.tile([1.0, 2.0], 12)
     demos = ix.Demonstrations.from_arrays(*choosers(COUNTS), weights=weights)
-    fit = fitted(demos, l2="cv", tol=1e-9)
+    fit = fitted(demos, l2="cv", num_starts=1, tol=1e-9)
     best, score = fit.cross_validation.l2, fit.cross_validation.log_likelihood
     assert fit.l2 == best and dict(fit.settings)["l2"] == best and best == TRIED[1]
     assert ix.load(fit.save(tmp_path / "run")).cross_validation == fit.cross_validation
@@ -134,7 +134,7 @@ def test_the_penalty_is_chosen_by_what_predicts_other_individuals(tmp_path, monk
         total = 0.0
         for k in range(FOLDS):
             part = ix.Demonstrations.from_arrays(*choosers(COUNTS), weights=weights * (fold != k))
-            learned = fitted(part, l2=l2, tol=1e-9)
+            learned = fitted(part, l2=l2, num_starts=1, tol=1e-9)
             total += (weights * (fold == k)) @ literal_log_likelihoods(learned, COUNTS)
         totals.append(total / (12 * weights.sum()))
     np.testing.assert_allclose(score, totals[1], rtol=1e-6)

@@ -32,8 +32,9 @@ def simulated(switching=SWITCHING, seed=0):
     return simulate_motives(MDP, POLICIES, INITIAL, switching, num=NUM, length=LENGTH, key=jax.random.key(seed))
 
 
-def fitted(demos, **settings):
-    return ix.SwitchingIRL(num_starts=2, progress=False, **settings).fit(MDP, REWARD, demos, key=jax.random.key(1))
+def fitted(demos, mdp=MDP, num_starts=1, **settings):
+    estimator = ix.SwitchingIRL(num_starts=num_starts, progress=False, **settings)
+    return estimator.fit(mdp, REWARD, demos, key=jax.random.key(1))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def fit(data):
-    return fitted(data[0])
+    return fitted(data[0], num_starts=2)
 
 
 def test_simulated_motives_are_recovered(fit, data):
@@ -91,10 +92,15 @@ def test_gradient_curvature_and_scores_are_those_of_finite_differences(fit):
         np.testing.assert_allclose(groups.scores(at), np.array(by_unit).T * scale, atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def alone(data):
+    """The estimate of one reward for all choices."""
+    return ix.MCEIRL(objective="likelihood").fit(MDP, REWARD, data[0])
+
+
 @pytest.mark.parametrize("by_state", [False, True])
-def test_one_motive_is_the_maximum_causal_entropy_estimate(data, by_state):
-    one = fitted(data[0], num_motives=1, by_state=by_state)
-    other = ix.MCEIRL(objective="likelihood").fit(MDP, REWARD, data[0])
+def test_one_motive_is_the_maximum_causal_entropy_estimate(data, alone, by_state):
+    one, other = fitted(data[0], num_motives=1, by_state=by_state), alone
     np.testing.assert_allclose(one.parameters[0], other.reward.weights, atol=1e-8)
     np.testing.assert_allclose(one.log_likelihood, other.log_likelihood, rtol=1e-10)
     np.testing.assert_allclose(one.standard_errors()[0], other.standard_errors(), rtol=1e-6)
@@ -133,24 +139,19 @@ def test_a_switch_that_never_happens_has_probability_0_and_no_standard_error():
     assert "edge of what is possible" in str(fit.summary())
 
 
-def test_an_episode_of_weight_2_counts_as_two(fit, data):
+def test_an_episode_of_weight_2_counts_as_two_also_in_two_mdps(data):
+    """One fit with weights, and one in which what counts twice is seen again in a second MDP, which is the same."""
     demos = data[0]
     doubled = dataclasses.replace(demos, weights=np.where(np.arange(NUM) < 5, 2.0, 1.0))
-    listed = demos.select([*range(NUM), *range(5)])
-    one, two = fitted(doubled), fitted(listed)
+    again = demos.select(range(5))
+    one, two = fitted(doubled), fitted([demos, again], mdp=[MDP, MDP])
     np.testing.assert_allclose(one.estimates, two.estimates, atol=1e-5)
     np.testing.assert_allclose(one.log_likelihood, two.log_likelihood, rtol=1e-9)
     for kind in ("hessian", "opg", "sandwich"):
         np.testing.assert_allclose(one.switching_errors(kind), two.switching_errors(kind), rtol=1e-4)
-
-
-def test_demonstrations_in_two_mdps_are_those_in_one(fit, data):
-    demos = data[0]
-    parts = [demos.select(range(NUM // 2)), demos.select(range(NUM // 2, NUM))]
-    estimator = ix.SwitchingIRL(num_starts=2, progress=False)
-    both = estimator.fit([MDP, MDP], REWARD, parts, key=jax.random.key(1))
-    np.testing.assert_allclose(both.estimates, fit.estimates, atol=1e-5)
-    np.testing.assert_allclose(both.motive_probabilities(), fit.motive_probabilities(), atol=1e-5)
+    probabilities = one.motive_probabilities()
+    both = np.concatenate([probabilities, probabilities[: 5 * LENGTH]])
+    np.testing.assert_allclose(two.motive_probabilities(), both, atol=1e-5)
 
 
 def test_motives_can_have_features_of_their_own(data):
@@ -214,9 +215,8 @@ def test_errors_of_switches_in_each_state_are_those_of_their_own_log_odds(by_sta
 
 def test_features_of_states_stand_for_the_states(by_state):
     fit, _ = by_state
-    estimator = dataclasses.replace(fit.estimator, num_starts=1)
     features = np.eye(NUM_STATES)
-    same = estimator.fit(MDP, REWARD, fit.demos[0], key=jax.random.key(1), switching_features=features)
+    same = fit.estimator.fit(MDP, REWARD, fit.demos[0], key=jax.random.key(1), switching_features=features)
     np.testing.assert_allclose(same.switching, fit.switching, atol=1e-4)
     with pytest.raises(ValueError, match="by_state=True"):
         ix.SwitchingIRL().fit(MDP, REWARD, fit.demos[0], key=jax.random.key(1), switching_features=features)
@@ -243,7 +243,7 @@ def test_the_command_line_fits_motives(data, tmp_path):
     np.save(tmp_path / "features.npy", FEATURES)
     end = irlax(
         *("fit", tmp_path / "mdp.npz", tmp_path / "demos.csv", "--features", tmp_path / "features.npy"),
-        *("--method", "switching", "--set", "num_starts=2", "--out", tmp_path / "run", "--key", "1"),
+        *("--method", "switching", "--set", "num_starts=1", "--out", tmp_path / "run", "--key", "1"),
     )
     assert end.code == 0 and "probabilities of the next motive" in end.out
 
@@ -281,7 +281,7 @@ def test_a_motive_that_never_stays_has_no_finite_log_odds():
 def test_two_motives_where_there_is_one_are_one_too_many():
     demos = ix.rollout(MDP, POLICIES[0], num=NUM, length=LENGTH, key=jax.random.key(5))
     with pytest.warns(ix.UnfinishedWarning):
-        fit = fitted(demos)
+        fit = fitted(demos, num_starts=2)
     assert not fit.converged and np.isnan(fit.bic)
     with pytest.raises(ValueError, match="no standard errors"):
         fit.standard_errors()

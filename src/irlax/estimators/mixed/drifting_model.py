@@ -167,7 +167,8 @@ def _newton(drift: Drift, root: Any, z: Any, pull: Any, at: Local) -> Mode:
     ridge, decrement = 0.0, np.inf
     objective = np.inf if pull is None else _objective(drift, at, z, pull, root)
     for _ in range(MAX_STEPS):
-        walk = _smooth(drift, at, jnp.asarray(z), jnp.asarray(root), ridge)
+        # As an array: a number would be compiled into the program, which is another one for every ridge.
+        walk = _smooth(drift, at, jnp.asarray(z), jnp.asarray(root), jnp.asarray(ridge))
         target, target_pull = np.asarray(walk.mean), np.asarray(walk.pull)
         if not np.isfinite(np.asarray(walk.log_det)).all() or not np.isfinite(target).all():
             # The likelihood is not concave where transitions are random: a ridge makes the step one of descent.
@@ -193,7 +194,7 @@ def _newton(drift: Drift, root: Any, z: Any, pull: Any, at: Local) -> Mode:
             break
         z, pull, at, objective = trial, trial_pull, there, found
         ridge = ridge / 10 if ridge > 1e-8 else 0.0
-    walk = _smooth(drift, at, jnp.asarray(z), jnp.asarray(root), 0.0)
+    walk = _smooth(drift, at, jnp.asarray(z), jnp.asarray(root), jnp.zeros(()))
     return Mode(z, np.zeros_like(z) if pull is None else pull, at, walk, root, False, decrement)
 
 
@@ -222,7 +223,7 @@ def log_evidence(drift: Drift, mode: Mode) -> float:
 
 def quadratic_evidence(drift: Drift, mode: Mode, root: Float[np.ndarray, "r K"]) -> float:
     """The log evidence for another size of drift, with the likelihood replaced by its approximation at a mode."""
-    walk = _smooth(drift, mode.at, jnp.asarray(mode.z), jnp.asarray(root), 0.0)
+    walk = _smooth(drift, mode.at, jnp.asarray(mode.z), jnp.asarray(root), jnp.zeros(()))
     z, pull = np.asarray(walk.mean), np.asarray(walk.pull)
     step, gradient, curvature = z - mode.z, np.asarray(mode.at.gradient), np.asarray(mode.at.curvature)
     change = (gradient * step).sum() + 0.5 * np.einsum("uti,utij,utj->", step, curvature, step)
