@@ -15,7 +15,7 @@ import pytest
 from jax._src import core
 from jax._src.interpreters import mlir
 
-from tests import annotations
+from tests import annotations, quick_modules
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,6 +40,8 @@ if hasattr(mlir, "make_ir_context"):  # private to JAX
 # takes 10 ms. To put the array on the device is the same.
 if hasattr(core, "stage_p"):  # private to JAX
     core.stage_p.def_impl(lambda value: value if isinstance(value, jax.Array) else jax.device_put(value))
+# Equinox takes long to look up an attribute, and longer to make a method that is called.
+quick_modules.install()
 # What takes long to compile is kept for the other worker, for processes that tests start and for the next run, at 15 ms
 # each. One program in eleven takes this long, and they are two thirds of all compilation. `make clean` deletes it.
 CACHE = {
