@@ -17,9 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jax.flatten_util import ravel_pytree
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from irlax.demos import Demonstrations
 from irlax.mdp import MDP
@@ -90,7 +88,9 @@ class Identification(AbstractTabulated):
         """Orthonormal combinations of the parameters that are identified."""
         if not self.null_dim:
             return np.eye(len(self.names))
-        return scipy.linalg.null_space(self.null_basis).T
+        from scipy.linalg import null_space
+
+        return null_space(self.null_basis).T
 
     def line(self) -> str:
         """One line for a fit's summary: the directions that are hidden, or how many there are of each kind."""
@@ -278,7 +278,13 @@ def _visited(mdp: MDP, demos: Demonstrations) -> Bool[np.ndarray, "T S"]:
 def _null_space(singular: np.ndarray, right: np.ndarray, scale: np.ndarray) -> Float[np.ndarray, "dim K"]:
     """Orthonormal directions of the unscaled parameters with (all but) no singular value."""
     hidden = right[_rank(singular) :] / scale
-    return scipy.linalg.orth(hidden.T).T if len(hidden) else np.zeros((0, len(scale)))
+    return _orthonormal(hidden, hidden.shape[1] * np.finfo(float).eps) if len(hidden) else np.zeros((0, len(scale)))
+
+
+def _orthonormal(rows: np.ndarray, tolerance: float) -> Float[np.ndarray, "rank K"]:
+    """An orthonormal basis of the space of the rows. `scipy.linalg` takes long to import."""
+    _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
+    return directions[sizes > tolerance * sizes.max(initial=0.0)]
 
 
 def _beyond(hidden: np.ndarray, null: np.ndarray) -> Float[np.ndarray, "dim K"]:
@@ -289,6 +295,8 @@ def _beyond(hidden: np.ndarray, null: np.ndarray) -> Float[np.ndarray, "dim K"]:
 
 def _identify_by_products(mdp: MDP, reward: AbstractReward, plan: Plan, demos: Demonstrations | None) -> Identification:
     """The smallest eigenvalues of JᵀJ by Lanczos, J applied as a derivative and never stored."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     folded, (theta, unravel) = reward.fold(mdp), ravel_pytree(reward.parameters)
 
     def log_policy(theta: Any) -> Any:
@@ -354,7 +362,7 @@ def _readable(null: np.ndarray, rewards: np.ndarray, mdp: MDP) -> tuple[np.ndarr
     kinds = ["no effect"] * len(idle)
     constant = _constant_in(active, rewards, mdp)
     if constant is not None:
-        rest = scipy.linalg.orth((active - np.outer(active @ constant, constant)).T, rcond=1e-8).T
+        rest = _orthonormal(active - np.outer(active @ constant, constant), 1e-8)
         active = np.vstack([constant, rest[: len(active) - 1]])
         kinds.append("constant")
     kinds += ["potential"] * (len(active) - (constant is not None))

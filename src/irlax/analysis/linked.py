@@ -2,7 +2,6 @@
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components, shortest_path
 
 from irlax import checks
 from irlax.mdp import MDP
@@ -18,6 +17,8 @@ def linked_components(mdp: MDP) -> Int[np.ndarray, " S"]:
     States are 1-step linked if one state can be followed by both (by available actions, with positive
     probability), and linked if a chain of such links joins them. Sparse, so millions of states are fine.
     """
+    from scipy.sparse.csgraph import connected_components  # takes long to import
+
     followed_by = _successors(mdp)
     size = mdp.num_states
     # A hub for each state joins all states that can follow it: for connectivity a star is as good as a clique.
@@ -37,6 +38,8 @@ def linked(mdp: MDP, steps: int = 1) -> Bool[np.ndarray, "S S"]:
 
     A state is linked to itself if anything leads to it.
     """
+    from scipy.sparse.csgraph import shortest_path
+
     checks.count("steps", steps)
     if mdp.num_states > PAIRWISE:
         raise ValueError(f"`linked` returns S × S pairs; with {mdp.num_states} states use `linked_components`.")

@@ -6,7 +6,6 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from irlax import checks
 from irlax.mdp import MDP
@@ -90,6 +89,8 @@ def kim_aperiodic(mdp: MDP) -> RankTest:
     The time-dependent policies of a finite horizon that is long enough then do so up to a constant, and if the
     graph has a period they do not. One stationary policy reveals less: see `is_decomposable`.
     """
+    from scipy.sparse.csgraph import connected_components  # takes long to import
+
     matrices = mdp.dynamics.to_scipy()
     if any(np.any((matrix.data > 0) & (matrix.data < 1 - 1e-12)) for matrix in matrices):
         raise ValueError("The condition of Kim et al. is about deterministic transitions.")
@@ -102,6 +103,8 @@ def kim_aperiodic(mdp: MDP) -> RankTest:
 
 def _period(edges: sp.csr_array) -> int:
     """The greatest common divisor of all cycle lengths of a strongly connected graph."""
+    from scipy.sparse.csgraph import breadth_first_order
+
     order, before = breadth_first_order(edges, 0)
     level = np.zeros(len(edges.indptr) - 1, int)
     for state in order[1:]:

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order
 
 from irlax import checks
 from irlax.mdp.dynamics import AbstractDynamics
@@ -271,5 +270,7 @@ def leading_to(edges: Any, targets: Bool[np.ndarray, " S"]) -> Bool[np.ndarray, 
     source = sp.csr_array(targets.astype(float)[None, :])
     backwards = sp.block_array([[edges.T, None], [source, sp.csr_array((1, 1))]], format="csr")
     reached = np.zeros(len(targets) + 1, bool)
+    from scipy.sparse.csgraph import breadth_first_order  # takes long to import
+
     reached[breadth_first_order(backwards, len(targets), return_predecessors=False)] = True
     return reached[:-1]

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from irlax import checks
 from irlax.mdp import MDP
@@ -46,6 +45,8 @@ class Actions(NamedTuple):
 
     def end_components(self, allowed: Bool[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " S"], Bool[np.ndarray, " n"]]:
         """A number for each state, the same in one maximal end component, and the actions inside of one."""
+        from scipy.sparse.csgraph import connected_components  # takes long to import
+
         inside = allowed.copy()
         action, after = self.leads.nonzero()
         while True:

@@ -14,7 +14,7 @@ are 6e-16 of the solution either way.
 import hashlib
 import threading
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,10 +23,11 @@ import scipy.sparse as sp
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
-from scipy.sparse.csgraph import breadth_first_order, connected_components
-from scipy.sparse.linalg import SuperLU, splu
 
 from irlax.typing import Array, Bool, Float, Int
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import SuperLU
 
 #: The widest level of a breadth-first search with which a chain is factorised. Elimination ends with a dense block of
 #: about this many states: on a cube of 30³ states (width 675) it takes 1.2 s, on a grid of 10⁶ (width 1,000) 8.5 s.
@@ -78,6 +79,8 @@ def is_affordable(pattern: sp.csr_array) -> bool:
     if hubs.any():
         rest = np.flatnonzero(~hubs)
         graph = sp.csr_array(graph[rest][:, rest])
+    from scipy.sparse.csgraph import connected_components  # takes long to import
+
     _, part = connected_components(graph, directed=False)
     # From any state of each part, and again from one that is farthest from it: then levels are narrowest.
     _, starts = np.unique(part, return_index=True)
@@ -97,6 +100,8 @@ def _levels(graph: sp.csr_array, starts: Int[np.ndarray, " n"]) -> tuple[np.ndar
     indices = np.concatenate([graph.indices, starts])
     indptr = np.append(graph.indptr, len(indices))
     joined = sp.csr_array((np.ones(len(indices), np.int8), indices, indptr), shape=(size + 1, size + 1))
+    from scipy.sparse.csgraph import breadth_first_order
+
     order, parents = breadth_first_order(joined, size, directed=True)
     position = np.empty(size + 1, np.int64)
     position[order] = np.arange(size + 1)
@@ -111,12 +116,12 @@ class _Factors:
     """The last factorisations, by a digest of what was factorised; None where that was not affordable."""
 
     def __init__(self) -> None:
-        self.kept: OrderedDict[bytes, SuperLU | None] = OrderedDict()
+        self.kept: "OrderedDict[bytes, SuperLU | None]" = OrderedDict()
         self.lock = threading.Lock()
         #: Factorisations so far, for tests and benchmarks.
         self.count = 0
 
-    def of(self, weights: np.ndarray, successors: np.ndarray, owners: np.ndarray, size: int) -> SuperLU | None:
+    def of(self, weights: np.ndarray, successors: np.ndarray, owners: np.ndarray, size: int) -> "SuperLU | None":
         digest = hashlib.blake2b(digest_size=16)
         for array in (weights, successors, owners):
             digest.update(np.ascontiguousarray(array).data)
@@ -129,7 +134,11 @@ class _Factors:
             self.kept.move_to_end(key)
             return self.kept[key]
 
-    def _factorised(self, weights: np.ndarray, successors: np.ndarray, owners: np.ndarray, size: int) -> SuperLU | None:
+    def _factorised(
+        self, weights: np.ndarray, successors: np.ndarray, owners: np.ndarray, size: int
+    ) -> "SuperLU | None":
+        from scipy.sparse.linalg import splu  # takes long to import
+
         # Padding and actions that are never taken must not fill the factors.
         link, row = np.nonzero(weights)
         entries = (weights[link, row].astype(np.float64), (owners[row], successors[link, row]))

@@ -6,8 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import linalg as splinalg
-from scipy.sparse.csgraph import connected_components
 
 from irlax import checks
 from irlax.mdp import MDP
@@ -48,6 +46,8 @@ def before_the_end(mdp: MDP, policy: Any) -> Float[np.ndarray, "S A"]:
 
     over the states that are not absorbing, from the start distribution ρ. Nothing is discounted.
     """
+    from scipy.sparse.linalg import splu  # takes long to import
+
     if isinstance(policy, Plan):
         refuse_other_problem(mdp, policy)
         policy = policy.policy
@@ -57,7 +57,7 @@ def before_the_end(mdp: MDP, policy: Any) -> Float[np.ndarray, "S A"]:
     chain = sp.csr_array(sum(parts[1:], start=parts[0]))[open_states][:, open_states]
     start = np.asarray(mdp.initial)[open_states]
     stays: Any = sp.csc_array((sp.eye_array(len(open_states)) - chain).T)
-    number = splinalg.splu(stays).solve(start)
+    number = splu(stays).solve(start)
     found = np.zeros_like(chosen)
     found[open_states] = number[:, None] * chosen[open_states]
     return found / found.sum()
@@ -73,6 +73,8 @@ def refuse_several_classes(mdp: MDP, policy: Float[np.ndarray, "R A"]) -> None:
     """A ValueError if where the chain ends up depends on where it starts."""
     chain = mdp.successor_graph(policy > 0)
     chain.eliminate_zeros()
+    from scipy.sparse.csgraph import connected_components  # takes long to import
+
     num, label = connected_components(chain, directed=True, connection="strong")
     row, column = chain.nonzero()
     leaves = label[row] != label[column]

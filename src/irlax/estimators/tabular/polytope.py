@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from irlax.estimators.tabular.sparse import Sparse, linprog, sp
+from irlax.estimators.tabular.sparse import Sparse, linprog, sp, spsolve
 from irlax.mdp import MDP
 from irlax.typing import Bool, Float, Int
 
@@ -138,7 +138,7 @@ def _infinite_horizon(mdp: MDP, options: Options, starts: Float[np.ndarray, " S"
         if (wider == reached).all():
             break
         reached = wider
-    mass = np.atleast_1d(sp.linalg.spsolve(sp.csc_array(sp.eye_array(size) - float(mdp.discount) * step.T), starts))
+    mass = np.atleast_1d(spsolve(sp.csc_array(sp.eye_array(size) - float(mdp.discount) * step.T), starts))
     here = np.flatnonzero(reached[options.state])
     moves = sp.csr_array(options.transitions[here]).tocoo()
     departures = sp.csr_array((np.ones(len(here)), (options.state[here], np.arange(len(here)))), (size, len(here)))

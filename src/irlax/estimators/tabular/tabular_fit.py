@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import numpy as np
-from scipy.linalg import null_space
 
 from irlax.analysis.identifiability import Identification, identify
 from irlax.analysis.standard_errors import Kind, confidence_interval
@@ -457,6 +456,8 @@ class TabularFit(RewardFit):
 
         Along them the likelihood of the demonstrations is constant.
         """
+        from scipy.linalg import null_space  # takes long to import
+
         revealed = []
         for which in range(len(self.experts)):
             found = self.identification(which)
