@@ -62,7 +62,7 @@ def test_large_problems_are_answered_as_small_ones(horizon, monkeypatch):
     reward, plan = ix.TabularReward("sa").bind(mdp), ix.soft_plan(mdp, np.random.default_rng(0).normal(size=(6, 3)))
     demos = ix.rollout(mdp, plan, num=2, length=None if horizon else 3, key=jax.random.key(0))
     here = ix.identify(mdp, reward, plan, demos=demos)
-    monkeypatch.setattr("irlax.analysis.identifiability.small_features", lambda *_: None)
+    monkeypatch.setattr("irlax.analysis.responses.small_features", lambda *_: None)
     compiled = ix.identify(mdp, reward, plan, demos=demos)
     assert here.kinds == compiled.kinds and here.null_dim == compiled.null_dim
     np.testing.assert_allclose(here.singular_values, compiled.singular_values, atol=1e-10)
