@@ -220,3 +220,9 @@ def test_a_parquet_file_too_large_for_the_memory_names_the_way_out(tmp_path, mon
     monkeypatch.setattr(storage, "MAX_BYTES", 10)
     with pytest.raises(ValueError, match="`statistics_from_parquet` reads it in pieces"):
         read_demos(tmp_path / "demos.parquet")
+
+
+def test_empty_lines_of_a_csv_file_and_the_ends_of_its_lines_mean_nothing(tmp_path):
+    (tmp_path / "panel.csv").write_bytes(b'\r\nepisode,t,state,action\r\n"a, b",0, 1,0\r\n\r\n"a, b",1,2,1\r\n')
+    demos = read_demos(tmp_path / "panel.csv")
+    assert demos.labels.tolist() == ["a, b"] and demos.states.tolist() == [1, 2] and demos.actions.tolist() == [0, 1]

@@ -132,7 +132,8 @@ def _read_csv(path: Path, names: panel.Columns) -> Demonstrations:
 
     kind = "a CSV file"
     with storage.unreadable(path, kind), path.open(encoding="utf-8-sig", newline="") as file:
-        heading = next(standard_csv.reader(file), [])
+        # Empty lines count for nothing, wherever they are.
+        heading = next(filter(None, standard_csv.reader(file)), [])
         if not heading:
             raise ValueError("it has no line of column names")
     names = checked_names(names, heading)
