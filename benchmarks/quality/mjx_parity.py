@@ -100,7 +100,7 @@ def ours(task: str, states: list[Start], options: dict[str, Any]) -> tuple[list[
     import jax.random as jr
 
     import irlax as ix
-    from irlax.envs.mjx.physics import Motion
+    from irlax.envs.mujoco.physics import Motion
 
     env = ix.envs.make(f"mjx:{task}", **options)
 

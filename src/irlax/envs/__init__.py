@@ -13,8 +13,8 @@ from irlax.envs.experts import expert_demos
 from irlax.envs.gridworld import Gridworld, cliff
 from irlax.envs.gymnasium import GymnasiumEnvironment, HostStep
 from irlax.envs.make import NAMES, make
-from irlax.envs.mjx import MJX, disabled_ant
 from irlax.envs.mountain_car import MountainCar
+from irlax.envs.mujoco import MJX, MuJoCo, disabled_ant
 from irlax.envs.objectworld import Objectworld
 from irlax.envs.pendulum import Pendulum
 from irlax.envs.point_maze import PointMaze
@@ -46,6 +46,7 @@ __all__ = [
     "Gymnax",
     "HostStep",
     "MountainCar",
+    "MuJoCo",
     "Objectworld",
     "Pendulum",
     "PointMaze",

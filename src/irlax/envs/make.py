@@ -12,8 +12,8 @@ from irlax.envs.cartpole import CartPole
 from irlax.envs.environment import AbstractEnvironment
 from irlax.envs.gridworld import Gridworld, cliff
 from irlax.envs.gymnasium import GymnasiumEnvironment
-from irlax.envs.mjx import MJX
 from irlax.envs.mountain_car import MountainCar
+from irlax.envs.mujoco import MJX, MuJoCo
 from irlax.envs.objectworld import Objectworld
 from irlax.envs.pendulum import Pendulum
 from irlax.envs.point_maze import PointMaze
@@ -47,6 +47,7 @@ _ELSEWHERE: dict[str, Callable[..., AbstractEnvironment | GymnasiumEnvironment]]
     "gymnasium": GymnasiumEnvironment,
     "gymnax": Gymnax,
     "mjx": lambda name, **options: _continued(MJX, name, **options),
+    "mujoco": lambda name, **options: _continued(MuJoCo, name, **options),
 }
 #: The names that `make` knows, but for those of other libraries.
 NAMES = (*_CONTINUOUS, *_TABULAR)
@@ -56,13 +57,13 @@ def make(name: str, **options: Any) -> AbstractEnvironment | GymnasiumEnvironmen
     """An environment by its name. The names of our own give environments with a fixed horizon.
 
     "cartpole", "pendulum", "mountain-car", "acrobot", "point-maze"; "risky-path", "gridworld", "cliff",
-    "two-state-cycle", "random-mdp", "objectworld" (see `Tabular`); "gymnasium:ID", "mjx:NAME", "gymnax:NAME",
-    "brax:NAME" for those of other libraries, which end as they end there. Options go to the environment's class.
+    "two-state-cycle", "random-mdp", "objectworld" (see `Tabular`); "gymnasium:ID", "mujoco:NAME", "mjx:NAME",
+    "gymnax:NAME", "brax:NAME" for those of other libraries, which end as they end there. Options go to the class.
 
     What follows the end of the first five, where they have one, is `after_end`: "fixed-horizon" repeats the last
     observation (see `FixedHorizon`), "absorbing" has one state for every end (see `Absorbing`), which is better to
-    learn a reward from. `expert_demos` takes the same option. "gymnasium:ID" and "mjx:NAME" have it too, with a third
-    value, their default: "reset" ends the episode.
+    learn a reward from. `expert_demos` takes the same option. "gymnasium:ID", "mujoco:NAME" and "mjx:NAME" have it too,
+    with a third value, their default: "reset" ends the episode.
     """
     if not isinstance(name, str):
         raise TypeError(f"`name` must be the name of an environment, but is a {type(name).__name__}.")
@@ -78,7 +79,7 @@ def make(name: str, **options: Any) -> AbstractEnvironment | GymnasiumEnvironmen
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     raise ValueError(
         f"There is no environment {name!r}. {hint}There are {', '.join(NAMES)}, and with a prefix those of other "
-        f"libraries: gymnasium:ID, mjx:NAME, gymnax:NAME, brax:NAME."
+        f"libraries: gymnasium:ID, mujoco:NAME, mjx:NAME, gymnax:NAME, brax:NAME."
     )
 
 

@@ -1,4 +1,4 @@
-"""MuJoCo inside JAX against Gymnasium's own environments."""
+"""MuJoCo's tasks in JAX, by MuJoCo itself and by MJX, against Gymnasium's own environments."""
 
 import re
 import sys
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from irlax.envs import disabled_ant, make
+from irlax.envs.experience import collect_steps, init_runner
 
 
 @pytest.mark.parametrize(
@@ -30,12 +31,77 @@ from irlax.envs import disabled_ant, make
 def test_bad_input_is_refused(name, options, error, message, as_a_user):
     with pytest.raises(error, match=message):
         make(f"mjx:{name}", **options)
+    if "iterations" not in options:
+        with pytest.raises(error, match=message.replace("mjx:", "mujoco:")):
+            make(f"mujoco:{name}", **options)
 
 
-def test_without_mujoco_the_cure_is_named(monkeypatch):
+@pytest.mark.parametrize("library, what", [("mjx", "MuJoCo's MJX"), ("mujoco", "MuJoCo")])
+def test_without_mujoco_the_cure_is_named(library, what, monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(ImportError, match=r"MJX cannot be imported .* `pip install irlax\[mjx\]`"):
-        make("mjx:hopper")
+    with pytest.raises(ImportError, match=rf"{what} cannot be imported .* `pip install irlax\[mjx\]`"):
+        # A model that no other test has loaded.
+        make(f"{library}:hopper", xml_file="reacher.xml")
+
+
+@pytest.fixture
+def mujoco():
+    return pytest.importorskip("mujoco", reason="MuJoCo is in the extra `mjx`", exc_type=ImportError)
+
+
+@pytest.mark.parametrize("task, name", [("hopper", "Hopper"), ("ant", "Ant"), ("humanoid", "Humanoid")])
+def test_mujoco_itself_takes_gymnasiums_steps_to_the_last_digit(mujoco, task, name):
+    """Three steps from each of four first states, contact forces and the other quantities of bodies included."""
+    env = gym.make(f"{name}-v5").unwrapped
+    rng, episodes = np.random.default_rng(0), []
+    for seed in range(4):
+        env.reset(seed=seed)
+        # Low enough to touch the ground, and high enough to fall.
+        env.set_state(env.data.qpos - 0.02 * seed * (np.arange(env.model.nq) == 2), env.data.qvel)
+        start = env.data.qpos.copy(), env.data.qvel.copy()
+        actions = rng.uniform(env.action_space.low, env.action_space.high, (3, env.model.nu)).astype(np.float32)
+        observations, rewards, ends, *_ = zip(*map(env.step, actions), strict=True)
+        episodes.append((*start, actions, observations, rewards, ends))
+    qpos, qvel, actions, *theirs = map(np.stack, zip(*episodes, strict=True))
+    with jax.enable_x64(True):
+        # Four copies as two times two: a `vmap` within another is one call, too.
+        apart = [array.reshape(2, 2, *array.shape[1:]) for array in (qpos, qvel, actions)]
+        ours = [np.asarray(column).reshape(4, *column.shape[2:]) for column in _steps(make(f"mujoco:{task}"), *apart)]
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    # Gymnasium adds up costs in single precision.
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
+    np.testing.assert_array_equal(ours[2], theirs[2])
+
+
+@eqx.filter_jit
+def _steps(env, qpos, qvel, actions):
+    """Observations, rewards and ends of copies [2, 2] of an environment, from given states and by given actions."""
+    from irlax.envs.mujoco.physics import Motion
+
+    def one(qpos, qvel, actions):
+        def step(inner, action):
+            after = env.move(inner, action, key=jr.key(0))
+            return after, (env.observe(after), env.reward_of(inner, action, after), env.ended(after))
+
+        return jax.lax.scan(step, env.at(Motion(qpos, qvel, jnp.zeros_like(qvel))), actions)[1]
+
+    return jax.vmap(jax.vmap(one))(qpos, qvel, actions)
+
+
+def test_mujoco_itself_in_single_precision_with_falls_and_new_episodes(mujoco):
+    env = make("mujoco:hopper", horizon=30)
+    runners = eqx.filter_jit(jax.vmap(lambda key: init_runner(env, 0.0, key=key)))(jr.split(jr.key(0), 6))
+    runners, batch, _ = eqx.filter_jit(collect_steps)(env, None, runners, length=80, key=jr.key(1))
+    assert batch.observation.dtype == jnp.float32 and np.isfinite(batch.observation).all()
+    ended = np.asarray(batch.terminated | batch.truncated)
+    assert batch.terminated.any() and batch.truncated.any()
+    # A height below .7 or an angle beyond .2 is a fall, and the only one here.
+    fallen = (batch.next_observation[..., 0] <= 0.7) | (abs(batch.next_observation[..., 1]) >= 0.2)
+    np.testing.assert_array_equal(batch.terminated, fallen)
+    # A new episode starts near the model's own position, at a height of 1.25.
+    np.testing.assert_allclose(batch.observation[1:][ended[:-1]][:, 0], 1.25, atol=6e-3)
+    going_on = ~ended[:-1]
+    np.testing.assert_array_equal(batch.observation[1:][going_on], batch.next_observation[:-1][going_on])
 
 
 def test_the_disabled_ant_has_two_short_weak_legs_and_is_otherwise_the_ant(tmp_path):
@@ -82,7 +148,7 @@ def test_models_that_the_integrator_does_not_know_are_refused(hopper, tmp_path):
 
 def test_steps_rewards_and_ends_are_those_of_gymnasium(hopper):
     """Three steps from eight states, of which some have fallen, in double precision as MuJoCo's own."""
-    from irlax.envs.mjx.physics import Motion
+    from irlax.envs.mujoco.physics import Motion
 
     env = gym.make("Hopper-v5", healthy_reward=2.0, ctrl_cost_weight=0.1, frame_skip=2).unwrapped
     assert hopper.observation_size == env.observation_space.shape[0]

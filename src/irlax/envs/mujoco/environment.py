@@ -10,9 +10,11 @@ import jax.random as jr
 import numpy as np
 
 from irlax import checks
-from irlax.envs.mjx.disabled_ant import disabled_ant_xml, gymnasium_model
-from irlax.envs.mjx.physics import Motion, Physics
-from irlax.envs.mjx.tasks import TASKS, Task
+from irlax.envs.mujoco.disabled_ant import disabled_ant_xml, gymnasium_model
+from irlax.envs.mujoco.mjx_physics import MJXPhysics
+from irlax.envs.mujoco.native_physics import NativePhysics
+from irlax.envs.mujoco.physics import AbstractPhysics, Motion, Quantities
+from irlax.envs.mujoco.tasks import TASKS, Task
 from irlax.envs.timed import AbstractTimedEnvironment
 from irlax.spaces import Box
 from irlax.typing import Array, Bool, Float, PRNGKeyArray
@@ -26,54 +28,22 @@ class Sensed(NamedTuple):
     quantities: dict[str, Float[Array, "..."]]
 
 
-class MJX(AbstractTimedEnvironment):
-    """A locomotion task of MuJoCo, simulated inside JAX by MuJoCo's own MJX: `MJX("hopper")`.
+class AbstractLocomotion(AbstractTimedEnvironment):
+    """A locomotion task of MuJoCo, whoever simulates its model."""
 
-    There are "hopper", "walker2d", "halfcheetah", "swimmer", "ant" and "humanoid", which are Gymnasium's environments
-    of version 5: models, observations, rewards, ends and first states; and "ant-disabled" (see `disabled_ant`).
-    `options` are Gymnasium's own arguments, such as `terminate_when_unhealthy=False` or `ctrl_cost_weight=0.1`;
-    `xml_file` is a file that Gymnasium ships, or the path of your own model. Actions outside their box are clipped.
-
-    `iterations` and `ls_iterations` limit the constraint solver's steps and those of its line search; None takes the
-    model's own limits (100 and 50). Inside `vmap` a line search always takes all its steps, which is why the default is
-    lower; the page on MuJoCo says what that changes.
-
-    Computed in double precision if it is made inside `jax.enable_x64(True)`.
-    """
-
-    physics: Physics
-    task: Task = eqx.field(static=True)
-    horizon: int = eqx.field(static=True)
-    fixed_horizon: bool = eqx.field(static=True)
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        horizon: int = 1000,
-        iterations: int | None = None,
-        ls_iterations: int | None = 8,
-        **options: Any,
-    ):
-        if name not in TASKS:
-            raise ValueError(f"There is no task {name!r} of MuJoCo's here. There are {', '.join(TASKS)}.")
-        for limit, steps in (("iterations", iterations), ("ls_iterations", ls_iterations)):
-            if steps is not None:
-                checks.count(limit, steps)
-        self.task = TASKS[name].changed(name, **options)
-        checks.count("frame_skip", self.task.frame_skip)
-        own_model = name == "ant-disabled" and "xml_file" not in options
-        xml = disabled_ant_xml() if own_model else _text_of(self.task.xml_file)
-        self.physics = Physics(xml, iterations=iterations, ls_iterations=ls_iterations)
-        self.horizon, self.fixed_horizon = horizon, not self.task.terminates
+    physics: eqx.AbstractVar[AbstractPhysics]
+    task: eqx.AbstractVar[Task]
 
     @property
     def observation_size(self) -> int:
-        task, model = self.task, self.physics.model
+        task, sizes = self.task, self.physics.sizes
         hidden = task.horizontal if task.exclude_current_positions_from_observation else 0
-        of_each_body = {"cinert": 10, "cvel": 6, "cfrc_ext": 6}
-        more = (of_each_body.get(name, 0) * (model.nbody - 1) or model.nv - 6 for name in task.observed)
-        return model.nq - hidden + model.nv + sum(more)
+        # Without the world, which is the first body; without the root's six degrees of freedom.
+        more = (
+            sizes.nv - 6 if name == "qfrc_actuator" else (sizes.nbody - 1) * sizes.shape_of(name)[1]
+            for name in task.observed
+        )
+        return sizes.nq - hidden + sizes.nv + sum(more)
 
     @property
     def actions(self) -> Box:
@@ -98,13 +68,11 @@ class MJX(AbstractTimedEnvironment):
 
     def at(self, motion: Motion) -> Sensed:
         """An inner state with a given motion, before any action: Gymnasium's `set_state`."""
-        data = self.physics.data_of(motion)
-        # As in Gymnasium, where contact forces are those of the last step, and there has been none.
-        return self._sensed(motion, data, jnp.zeros_like(data.cvel))
+        return self._sensed(motion, self.physics.at(motion, self._names))
 
     def move(self, inner: Sensed, action: Float[Array, " nu"], *, key: PRNGKeyArray) -> Sensed:
-        motion, data = self.physics.advance(inner.motion, self._clipped(action), self.task.frame_skip)
-        return self._sensed(motion, data, self.physics.contact_forces(data))
+        control = self._clipped(action)
+        return self._sensed(*self.physics.advance(inner.motion, control, self.task.frame_skip, self._names))
 
     def observe(self, inner: Sensed) -> Float[Array, " obs"]:
         task, (qpos, qvel, _) = self.task, inner.motion
@@ -116,7 +84,7 @@ class MJX(AbstractTimedEnvironment):
             quantity = inner.quantities[name]
             if name == "cfrc_ext":
                 quantity = self._limited(quantity)
-            # Without the world, which is the first body; without the root's six degrees of freedom.
+            # As `observation_size` counts them.
             parts.append(quantity[6:] if name == "qfrc_actuator" else quantity[1:].reshape(-1))
         return jnp.concatenate(parts)
 
@@ -157,18 +125,80 @@ class MJX(AbstractTimedEnvironment):
     def _clipped(self, action: Float[Array, " nu"]) -> Float[Array, " nu"]:
         return jnp.clip(action, self.actions.low, self.actions.high)
 
-    def _sensed(self, motion: Motion, data: Any, cfrc_ext: Float[Array, "nbody 6"]) -> Sensed:
-        known = {
-            "cinert": data._impl.cinert,
-            "cvel": data.cvel,
-            "qfrc_actuator": data.qfrc_actuator,
-            "cfrc_ext": cfrc_ext,
-        }
-        place = {"root": motion.qpos, "torso": data.xpos[1], "mass": self.physics.centre_of_mass(data)}
-        seen = place[self.task.forward_of][0], {name: known[name] for name in self.task.needed}
-        # A simulation that diverged starts again, at 0; what it had computed is no number.
-        x, quantities = jax.tree.map(lambda array: jnp.nan_to_num(array, posinf=0.0, neginf=0.0), seen)
-        return Sensed(motion, x, quantities)
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The quantities that the task needs."""
+        place = () if self.task.forward_of == "root" else (self.task.forward_of,)
+        return (*place, *self.task.needed)
+
+    def _sensed(self, motion: Motion, quantities: Quantities) -> Sensed:
+        place = quantities.pop(self.task.forward_of, motion.qpos)
+        return Sensed(motion, place[0], quantities)
+
+
+class MJX(AbstractLocomotion):
+    """A locomotion task of MuJoCo, simulated inside JAX by MuJoCo's own MJX: `MJX("hopper")`.
+
+    The tasks and their options are those of `MuJoCo`. `iterations` and `ls_iterations` limit the constraint solver's
+    steps and those of its line search; None takes the model's own limits (100 and 50). Inside `vmap` a line search
+    always takes all its steps, which is why the default is lower; the page on MuJoCo says what that changes.
+
+    Computed in double precision if it is made inside `jax.enable_x64(True)`.
+    """
+
+    physics: MJXPhysics
+    task: Task = eqx.field(static=True)
+    horizon: int = eqx.field(static=True)
+    fixed_horizon: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        horizon: int = 1000,
+        iterations: int | None = None,
+        ls_iterations: int | None = 8,
+        **options: Any,
+    ):
+        for limit, steps in (("iterations", iterations), ("ls_iterations", ls_iterations)):
+            if steps is not None:
+                checks.count(limit, steps)
+        self.task, xml = _task_and_model("mjx", name, **options)
+        self.physics = MJXPhysics(xml, iterations=iterations, ls_iterations=ls_iterations)
+        self.horizon, self.fixed_horizon = horizon, not self.task.terminates
+
+
+class MuJoCo(AbstractLocomotion):
+    """A locomotion task of MuJoCo, simulated by MuJoCo itself on the host's processors: `MuJoCo("hopper")`.
+
+    There are "hopper", "walker2d", "halfcheetah", "swimmer", "ant" and "humanoid", which are Gymnasium's environments
+    of version 5: models, observations, rewards, ends and first states; and "ant-disabled" (see `disabled_ant`).
+    `options` are Gymnasium's own arguments, such as `terminate_when_unhealthy=False` or `ctrl_cost_weight=0.1`;
+    `xml_file` is a file that Gymnasium ships, or the path of your own model. Actions outside their box are clipped.
+
+    An environment in JAX like the others: compiled programs call the simulation for all copies at a time, which all
+    processors share. States are rounded to single precision between two actions, unless it is made inside
+    `jax.enable_x64(True)`: then they are Gymnasium's own to the last digit.
+    """
+
+    physics: NativePhysics
+    task: Task = eqx.field(static=True)
+    horizon: int = eqx.field(static=True)
+    fixed_horizon: bool = eqx.field(static=True)
+
+    def __init__(self, name: str, *, horizon: int = 1000, **options: Any):
+        self.task, xml = _task_and_model("mujoco", name, **options)
+        self.physics = NativePhysics(xml)
+        self.horizon, self.fixed_horizon = horizon, not self.task.terminates
+
+
+def _task_and_model(library: str, name: str, **options: Any) -> tuple[Task, str]:
+    if name not in TASKS:
+        raise ValueError(f"There is no task {name!r} of MuJoCo's here. There are {', '.join(TASKS)}.")
+    task = TASKS[name].changed(f"{library}:{name}", **options)
+    checks.count("frame_skip", task.frame_skip)
+    own_model = name == "ant-disabled" and "xml_file" not in options
+    return task, disabled_ant_xml() if own_model else _text_of(task.xml_file)
 
 
 def _text_of(xml_file: str) -> str:

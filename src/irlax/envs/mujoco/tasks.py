@@ -64,7 +64,7 @@ class Task:
         """The task with other options; a TypeError for those that it does not have."""
         unknown = sorted(set(options) - set(self.options))
         if unknown:
-            raise TypeError(f"mjx:{name} has no option {unknown[0]!r}. It has {', '.join(self.options)}.")
+            raise TypeError(f"{name} has no option {unknown[0]!r}. It has {', '.join(self.options)}.")
         return dataclasses.replace(self, **options)
 
 

@@ -2,13 +2,14 @@
 
 import contextlib
 import io
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from irlax.envs.mujoco.physics import AbstractPhysics, Motion, Quantities, Sizes, control_range_of
 from irlax.typing import Array, Float
 
 #: Where MuJoCo gives up: it starts again if a number is beyond this, or not a number.
@@ -17,22 +18,13 @@ _DIVERGED = 1e10
 _STAGES = np.array([[1 / 2, 1 / 6], [1 / 2, 1 / 3], [1, 1 / 3], [0, 1 / 6]])
 
 
-class Motion(NamedTuple):
-    """Positions and velocities of the joints, and the accelerations that the solver starts from."""
-
-    qpos: Float[Array, " nq"]
-    qvel: Float[Array, " nv"]
-    warmstart: Float[Array, " nv"]
-
-
-class Physics(eqx.Module):
+class MJXPhysics(AbstractPhysics):
     """A MuJoCo model in MJX. Its numbers are arguments of compiled programs, not constants in them."""
 
     model: Any
     first: Motion
-    #: The length of a step.
+    sizes: Sizes = eqx.field(static=True)
     seconds: float = eqx.field(static=True)
-    #: The bounds of each control.
     control_range: tuple[tuple[float, float], ...] = eqx.field(static=True)
 
     def __init__(self, xml: str, *, iterations: int | None, ls_iterations: int | None):
@@ -48,31 +40,20 @@ class Physics(eqx.Module):
         self.model = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), mjx.put_model(compiled, impl="jax"))
         still = jnp.zeros(compiled.nv)
         self.first = Motion(jnp.asarray(compiled.qpos0), still, still)
+        self.sizes = Sizes(compiled.nq, compiled.nv, compiled.nbody)
         self.seconds = float(compiled.opt.timestep)
-        self.control_range = tuple((float(low), float(high)) for low, high in compiled.actuator_ctrlrange)
+        self.control_range = control_range_of(compiled)
 
-    def data_of(self, motion: Motion) -> Any:
-        """MuJoCo's data of a motion on which no control acts."""
+    def at(self, motion: Motion, names: tuple[str, ...]) -> Quantities:
         _, mjx = import_mujoco()
         with _full_precision():
-            return mjx.forward(self.model, self._data(motion, jnp.zeros(self.model.nu)))
+            data = mjx.forward(self.model, self._data(motion, jnp.zeros(self.model.nu)))
+        return self._quantities(data, jnp.zeros_like(data.cvel), names)
 
-    def contact_forces(self, data: Any) -> Float[Array, "nbody 6"]:
-        """What contacts do to each body: torque and force, as MuJoCo's `cfrc_ext`."""
+    def advance(
+        self, motion: Motion, control: Float[Array, " nu"], num: int, names: tuple[str, ...]
+    ) -> tuple[Motion, Quantities]:
         _, mjx = import_mujoco()
-        return mjx.rne_postconstraint(self.model, data)._impl.cfrc_ext
-
-    def centre_of_mass(self, data: Any) -> Float[Array, " 3"]:
-        """Of all bodies together."""
-        return self.model.body_mass @ data.xipos / self.model.body_mass.sum()
-
-    def advance(self, motion: Motion, control: Float[Array, " nu"], num: int) -> tuple[Motion, Any]:
-        """The motion after `num` steps with the same control, and the model's data at the end of the last of them.
-
-        As in MuJoCo, positions and velocities in the data are those of the end, and all that depends on them is that
-        of the last stage at which forces were computed. A simulation that diverges starts again from the model's own
-        position.
-        """
 
         def step(data: Any, _: None) -> tuple[Any, None]:
             return self._step(data), None
@@ -82,7 +63,20 @@ class Physics(eqx.Module):
         after = Motion(data.qpos, data.qvel, data.qacc_warmstart)
         numbers = jnp.concatenate(after)
         sound = jnp.all(jnp.abs(numbers) < _DIVERGED)
-        return jax.tree.map(lambda new, first: jnp.where(sound, new, first), after, self.first), data
+        after = jax.tree.map(lambda new, first: jnp.where(sound, new, first), after, self.first)
+        return after, self._quantities(data, mjx.rne_postconstraint(self.model, data)._impl.cfrc_ext, names)
+
+    def _quantities(self, data: Any, contact_forces: Float[Array, "nbody 6"], names: tuple[str, ...]) -> Quantities:
+        known = {
+            "torso": data.xpos[1],
+            "mass": self.model.body_mass @ data.xipos / self.model.body_mass.sum(),
+            "cinert": data._impl.cinert,
+            "cvel": data.cvel,
+            "qfrc_actuator": data.qfrc_actuator,
+            "cfrc_ext": contact_forces,
+        }
+        # A simulation that diverged starts again, at 0; what it had computed is no number.
+        return {name: jnp.nan_to_num(known[name], posinf=0.0, neginf=0.0) for name in names}
 
     def _data(self, motion: Motion, control: Float[Array, " nu"]) -> Any:
         _, mjx = import_mujoco()

@@ -1,0 +1,123 @@
+"""MuJoCo's own simulation on the host's processors, called from within compiled programs."""
+
+import functools
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from irlax.envs.mujoco.physics import AbstractPhysics, Motion, Quantities, Sizes, control_range_of
+from irlax.typing import Array, Float
+
+
+class NativePhysics(AbstractPhysics):
+    """A MuJoCo model that MuJoCo simulates, all copies of a `vmap` in one call, on all processors.
+
+    Between two actions a motion is an array of JAX like any other, so that a step is a pure function: rounded to single
+    precision, unless the environment was made inside `jax.enable_x64(True)`.
+    """
+
+    first: Motion
+    xml: str = eqx.field(static=True)
+    sizes: Sizes = eqx.field(static=True)
+    seconds: float = eqx.field(static=True)
+    control_range: tuple[tuple[float, float], ...] = eqx.field(static=True)
+
+    def __init__(self, xml: str):
+        model = _simulator(xml).model
+        if model.na:
+            raise ValueError("Actuators must have no activations: they would be a part of the state that is not kept.")
+        still = jnp.zeros(model.nv)
+        self.first = Motion(jnp.asarray(model.qpos0), still, still)
+        self.xml = xml
+        self.sizes = Sizes(model.nq, model.nv, model.nbody)
+        self.seconds = float(model.opt.timestep)
+        self.control_range = control_range_of(model)
+
+    def at(self, motion: Motion, names: tuple[str, ...]) -> Quantities:
+        return self._call(motion, jnp.zeros(len(self.control_range)), 0, names)[1] if names else {}
+
+    def advance(
+        self, motion: Motion, control: Float[Array, " nu"], num: int, names: tuple[str, ...]
+    ) -> tuple[Motion, Quantities]:
+        return self._call(motion, control, num, names)
+
+    def _call(self, motion: Motion, control: Any, num: int, names: tuple[str, ...]) -> tuple[Motion, Quantities]:
+        shapes = [(self.sizes.nq,), (self.sizes.nv,), (self.sizes.nv,), *map(self.sizes.shape_of, names)]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        row = jnp.concatenate([*motion, jnp.asarray(control, motion.qpos.dtype)])
+        # As words of 32 bits: a thread in which single precision is the default would round numbers on their way.
+        words = jax.lax.bitcast_convert_type(row, jnp.uint32)
+        called = jax.pure_callback(
+            functools.partial(_simulated, self.xml, num, names, row.dtype),
+            jax.ShapeDtypeStruct((int(ends[-1]), *words.shape[1:]), jnp.uint32),
+            words,
+            vmap_method="broadcast_all",
+        )
+        result = jax.lax.bitcast_convert_type(called, row.dtype)
+        parts = [part.reshape(shape) for part, shape in zip(jnp.split(result, ends[:-1]), shapes, strict=True)]
+        return Motion(*parts[:3]), dict(zip(names, parts[3:], strict=True))
+
+
+def _simulated(xml: str, num: int, names: tuple[str, ...], dtype: Any, words: Any) -> np.ndarray:
+    """Motions and quantities after `num` steps of any number of copies; a row has the numbers of one, side by side."""
+    words = np.ascontiguousarray(words)
+    # Numbers in double precision have an axis of two words each.
+    lead = words.shape[: words.ndim - np.dtype(dtype).itemsize // 4]
+    rows = words.view(dtype).reshape(math.prod(lead), -1).astype(np.float64)
+    result = _simulator(xml).simulate(rows, num, names).astype(dtype)
+    return result.view(np.uint32).reshape(*lead, result.shape[1], *words.shape[len(lead) + 1 :])
+
+
+class Simulator:
+    """A compiled model, and threads with a state of it each. MuJoCo lets Python go while it computes."""
+
+    def __init__(self, xml: str):
+        try:
+            import mujoco  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            raise ImportError(f"MuJoCo cannot be imported ({error}). Install it: `pip install irlax[mjx]`.") from None
+        self._mujoco = mujoco
+        self.model = mujoco.MjModel.from_xml_string(xml)
+        num = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._data = [mujoco.MjData(self.model) for _ in range(num)]
+        self._threads = ThreadPoolExecutor(num, thread_name_prefix="mujoco")
+
+    def simulate(self, rows: np.ndarray, num: int, names: tuple[str, ...]) -> np.ndarray:
+        """A row of results for each row."""
+
+        def part_of(data: Any, part: np.ndarray) -> np.ndarray:
+            return np.stack([self._one(data, row, num, names) for row in part])
+
+        parts = [part for part in np.array_split(rows, len(self._data)) if len(part)]
+        return np.concatenate(list(self._threads.map(part_of, self._data, parts)))
+
+    def _one(self, data: Any, row: np.ndarray, num: int, names: tuple[str, ...]) -> np.ndarray:
+        nq, nv = self.model.nq, self.model.nv
+        data.time = 0.0
+        data.qpos, data.qvel, data.qacc_warmstart, data.ctrl = np.split(row, (nq, nq + nv, nq + 2 * nv))
+        if num:
+            self._mujoco.mj_step(self.model, data, nstep=num)
+            # Contact forces, which a step itself leaves out.
+            self._mujoco.mj_rnePostConstraint(self.model, data)
+        else:
+            self._mujoco.mj_forward(self.model, data)
+            data.cfrc_ext = 0.0
+        parts = [data.qpos, data.qvel, data.qacc_warmstart, *(self._quantity(data, name) for name in names)]
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    def _quantity(self, data: Any, name: str) -> np.ndarray:
+        if name == "mass":
+            return self.model.body_mass @ data.xipos / self.model.body_mass.sum()
+        return data.xpos[1] if name == "torso" else getattr(data, name)
+
+
+@functools.cache
+def _simulator(xml: str) -> Simulator:
+    """One for each model and process, however many environments and programs use it."""
+    return Simulator(xml)
