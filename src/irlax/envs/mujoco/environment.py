@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -146,7 +145,7 @@ class MJX(AbstractLocomotion):
     Computed in double precision if it is made inside `jax.enable_x64(True)`.
     """
 
-    physics: MJXPhysics
+    physics: AbstractPhysics
     task: Task = eqx.field(static=True)
     horizon: int = eqx.field(static=True)
     fixed_horizon: bool = eqx.field(static=True)
@@ -181,7 +180,7 @@ class MuJoCo(AbstractLocomotion):
     `jax.enable_x64(True)`: then they are Gymnasium's own to the last digit.
     """
 
-    physics: NativePhysics
+    physics: AbstractPhysics
     task: Task = eqx.field(static=True)
     horizon: int = eqx.field(static=True)
     fixed_horizon: bool = eqx.field(static=True)

@@ -1,6 +1,7 @@
 """MuJoCo's own simulation on the host's processors, called from within compiled programs."""
 
 import functools
+import importlib
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -79,7 +80,7 @@ class Simulator:
 
     def __init__(self, xml: str):
         try:
-            import mujoco  # pyright: ignore[reportMissingImports]
+            mujoco: Any = importlib.import_module("mujoco")
         except ImportError as error:
             raise ImportError(f"MuJoCo cannot be imported ({error}). Install it: `pip install irlax[mjx]`.") from None
         self._mujoco = mujoco
