@@ -126,6 +126,22 @@ def test_a_fit_stops_once_the_gap_has_closed_and_each_round_was_announced():
     assert fit.history["steps"][-1] == MCE.rounds.patience * EPISODES * HORIZON
 
 
+def test_fits_side_by_side_that_were_killed_end_as_those_that_were_not(tmp_path):
+    _, env, demos = problem()
+
+    def kill(iterate):
+        if iterate.step >= 3 * EPISODES * HORIZON:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run = ix.RunFolder(tmp_path, checkpoint_every=0)
+        AIRL.fit_many(env, demos, num=2, key=jr.key(2), run=run, callback=kill)
+    resumed = AIRL.fit_many(env, demos, num=2, key=jr.key(2), run=ix.RunFolder(tmp_path, resume=True))
+    for one, other in zip(airl_fits(), resumed, strict=True):
+        assert eqx.tree_equal(one.policy, other.policy) and eqx.tree_equal(one.learned, other.learned)
+        np.testing.assert_array_equal(one.history["gap"], other.history["gap"])
+
+
 def test_a_fit_that_is_stopped_says_so_where_it_was_asked_for():
     _, env, demos = problem()
     with pytest.warns(ix.UnfinishedWarning) as said:

@@ -251,11 +251,15 @@ class AbstractSampledIRL(eqx.Module):
         key: PRNGKeyArray,
         init_reward: AbstractObservedReward | None = None,
         callback: Callback | None = None,
+        run: RunLike = None,
     ) -> list["SampledFit | ImitationFit"]:
-        """`num` fits side by side, as one `vmap`, that differ in their randomness only; all stop together."""
+        """`num` fits side by side, as one `vmap`, that differ in their randomness only; all stop together.
+
+        In the folder `run` they have one log and one checkpoint.
+        """
         from irlax.estimators.sampled import loop
 
-        return loop.fit(self, env, demos, init_reward, Watch(self.progress, callback), num=num, key=key)
+        return loop.fit(self, env, demos, init_reward, Watch(self.progress, callback, as_run_folder(run)), num=num, key=key)
 
     def _improve(
         self, state: State, expert: Steps, recent: Any, *, rate: Any, key: PRNGKeyArray
