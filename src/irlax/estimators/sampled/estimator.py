@@ -259,7 +259,9 @@ class AbstractSampledIRL(eqx.Module):
         """
         from irlax.estimators.sampled import loop
 
-        return loop.fit(self, env, demos, init_reward, Watch(self.progress, callback, as_run_folder(run)), num=num, key=key)
+        return loop.fit(
+            self, env, demos, init_reward, Watch(self.progress, callback, as_run_folder(run)), num=num, key=key
+        )
 
     def _improve(
         self, state: State, expert: Steps, recent: Any, *, rate: Any, key: PRNGKeyArray
