@@ -89,8 +89,12 @@ class Run:
         peak = peak_on_card()
         if peak is not None:
             self.result["peak_bytes_on_card"] = peak
-        record.write(self.out / "hundred_million.json", self.result)
+        self.write()
         print(f"{time.perf_counter() - self.began:7.1f} s  {into.get('states', '')} {name}: {into[name]}", flush=True)
+
+    def write(self) -> None:
+        """Everything that was measured so far."""
+        record.write(self.out / "hundred_million.json", self.result)
 
 
 def measure(run: Run, row: dict[str, Any], side: int) -> None:
@@ -104,7 +108,7 @@ def measure(run: Run, row: dict[str, Any], side: int) -> None:
     run.part(row, "sweeps", lambda: swept(mdp, copy))
     for name, low_memory in (("gradient", False), ("gradient_low_memory", True)):
         run.part(row, name, functools.partial(gradient, mdp, low_memory, copy))
-    run.part(row, "fit", lambda: fitted(mdp, side, run.end))
+    run.part(row, "fit", lambda: fitted(mdp, side, run, row))
 
 
 def building(side: int, horizon: int, made: list[Any]) -> dict[str, Any]:
@@ -201,18 +205,23 @@ def gradient(mdp: Any, low_memory: bool, copy: float) -> dict[str, Any]:
     return figures
 
 
-def fitted(mdp: Any, side: int, end: float) -> dict[str, Any]:
-    """A fit of 20 weights to the policy of known ones, from loading the features to the finished result."""
+def fitted(mdp: Any, side: int, run: Run, row: dict[str, Any]) -> dict[str, Any]:
+    """A fit of 20 weights to the policy of known ones, from loading the features to the finished result.
+
+    Its steps are put into the row, so that they are known even if it does not end.
+    """
     import irlax as ix
 
     loading, features = timing.once(lambda: mdp.load_table(functools.partial(waves, side=side)))
     truth = 0.3 * np.random.default_rng(2).normal(size=FEATURES)
     planning, expert = timing.once(lambda: ix.soft_plan(mdp, ix.LinearReward(features, truth), low_memory=True))
-    began = time.perf_counter()
+    began, steps = time.perf_counter(), row.setdefault("steps_of_fit", [])
 
     def watch(iterate: Any) -> bool:
-        print(f"  step {iterate.step}: {iterate.numbers}, {time.perf_counter() - began:.1f} s", flush=True)
-        return time.perf_counter() > end
+        steps.append({"step": iterate.step, "seconds": time.perf_counter() - began} | dict(iterate.numbers))
+        print(f"  {steps[-1]}", flush=True)
+        run.write()
+        return time.perf_counter() > run.end
 
     # Values of all times would take 40 GB twice: for the fit, and for the plan that it returns.
     solver, tol = ix.LBFGS(max_steps=MAX_STEPS), TOL_A_STEP * mdp.horizon
