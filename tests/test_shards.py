@@ -72,6 +72,44 @@ def test_parts_in_a_folder_make_the_same_mdp(tmp_path, monkeypatch):
         ix.MDP.from_shards(tmp_path, mesh(), discount=DISCOUNT, horizon=HORIZON)
 
 
+def one_device(source=lambda first, last: part(first, last, SIDE), **options):
+    return ix.MDP.from_shards(source, mesh(), num_states=STATES, discount=DISCOUNT, horizon=HORIZON, **options)
+
+
+def test_next_states_that_all_actions_share_are_given_once():
+    def shared(first, last):
+        successors, *rest = part(first, last, SIDE)
+        return successors[:, :1], *rest
+
+    mdp, reward = one_device(shared), np.random.default_rng(0).normal(size=STATES)
+    assert mdp.dynamics.links.successors.shape == (4, 1, STATES)
+    expected = ix.visits(whole(), ix.soft_plan(whole(), reward))
+    assert np.abs(ix.visits(mdp, ix.soft_plan(mdp, reward)) - expected).max() < 1e-12
+
+
+def test_features_stay_where_the_states_are(expected):
+    mdp = one_device(single_precision=True)
+    state = np.arange(STATES)
+    features = np.stack([np.sin(state), np.cos(3.0 * state)], axis=-1)
+    table = mdp.load_table(lambda first, last: features[first:last])
+    assert table.sharding.is_equivalent_to(mdp.initial.sharding, 1) and table.dtype == np.float32
+    reward = ix.LinearReward(table)
+    assert reward.features is table
+    expert = ix.soft_plan(mdp, ix.LinearReward(table, [1.0, -0.5]))
+    assert np.abs(expert.value[0] - expected["value"]).max() < 1e-5
+    fit = ix.MCEIRL(solver="lbfgs", tol=1e-4, progress=False).fit(mdp, reward, expert)
+    assert fit.converged and np.abs(fit.reward.weights - [1.0, -0.5]).max() < 1e-3
+
+
+def test_a_table_without_a_place_or_with_other_numbers_is_refused():
+    with pytest.raises(ValueError, match="spread over devices"):
+        whole().load_table(lambda first, last: np.zeros(last - first))
+    with pytest.raises(ValueError, match="must have shape"):
+        one_device().load_table(lambda first, last: np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="must be finite"):
+        one_device().load_table(lambda first, last: np.full(last - first, np.nan))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

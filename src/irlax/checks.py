@@ -6,9 +6,11 @@ Values are validated on the host, once, where they enter the library. Traced arr
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from irlax.precision import is_traced
+from irlax.precision import is_placed, is_traced
 
 #: A message lists at most this many items.
 _MAX_LISTED = 5
@@ -30,8 +32,11 @@ def places(mask: np.ndarray) -> str:
 
 
 def as_floats(name: str, values: Any) -> Any:
-    """`values` as a float64 array, or a TypeError that names the argument; traced arrays are returned as they are."""
-    if is_traced(values):
+    """`values` as a float64 array, or a TypeError that names the argument.
+
+    Traced arrays, and floats on a mesh of devices, are returned as they are.
+    """
+    if is_traced(values) or (is_placed(values) and jnp.issubdtype(values.dtype, jnp.floating)):
         return values
     try:
         return np.asarray(values, dtype=np.float64)
@@ -73,10 +78,17 @@ def finite(name: str, array: Any) -> None:
     """Raise a ValueError if `array` has a NaN or an infinity."""
     if is_traced(array):
         return
+    if is_placed(array) and _all_finite(array):
+        return
     bad = np.atleast_1d(~np.isfinite(array))
     if bad.any():
         where = f"has NaN or infinite entries at {places(bad)}" if np.ndim(array) else f"is {array}"
         raise ValueError(f"`{name}` must be finite, but {where}.")
+
+
+@jax.jit
+def _all_finite(array: Any) -> Any:
+    return jnp.isfinite(array).all()
 
 
 def probabilities(name: str, values: Any, where: np.ndarray | None = None, *, advice: str = DIVIDE) -> Any:

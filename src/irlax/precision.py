@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.sharding import NamedSharding
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -27,6 +28,11 @@ class StaysOnDevice(eqx.Module):
 def is_traced(*trees: Any) -> bool:
     """Whether any leaf is a tracer, whose value is not known."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def is_placed(array: Any) -> bool:
+    """Whether an array was placed on a mesh of devices: then it stays there, as it is."""
+    return isinstance(array, jax.Array) and not is_traced(array) and isinstance(array.sharding, NamedSharding)
 
 
 def staged() -> bool:

@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 
 from irlax import MDP
-from irlax.mdp.links import Links
+from irlax.mdp.links import Links, Predecessors
 from irlax.mdp.unrolled import LONG, UNROLL, joined, log_sum_exp, softmax, split, unrolled_map, unrolled_sum
 
 S = LONG + 8
@@ -54,6 +54,17 @@ def test_a_goal_that_everything_enters_does_not_widen_the_table():
     entries = Links.of(successors, np.ones(successors.shape, bool)).predecessors.entries
     assert entries.size < 3 * successors.size
     assert (np.sort(entries[entries >= 0]) == np.arange(successors.size)).all()
+
+
+@pytest.mark.parametrize("goal", [None, 5])
+def test_links_are_listed_on_a_device_as_they_are_on_the_host(goal):
+    successors, present = pattern(2, goal=goal)
+    host = Predecessors.of(successors, present, S)
+    with jax.enable_x64(True):
+        device = Predecessors.on_device(jnp.asarray(successors, jnp.int32), jnp.asarray(present))
+    np.testing.assert_array_equal(device.entries, host.entries)
+    np.testing.assert_array_equal(device.owners, host.owners)
+    assert len(host.owners) > 0
 
 
 def test_successors_that_actions_share_are_listed_once():

@@ -7,6 +7,7 @@ on GPUs, so incoming links are listed too: both directions are lookups, and each
 The two are primitives of our own, because JAX would transpose a lookup into the scatter-add that is avoided.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -54,6 +55,23 @@ class Predecessors(StaysOnDevice):
         entries[position % width, row] = links
         return cls(to_device(entries), to_device(np.repeat(np.arange(num_states), extra), np.int32))
 
+    @classmethod
+    def on_device(cls, successors: Int[Array, "B G S"], present: Bool[Array, "B G S"]) -> "Predecessors":
+        """As `of`, computed where the arrays are: a GPU lists 5·10⁸ links in the time that a host lists 10⁷."""
+        links, starts = _by_target(successors, present)
+        counted = np.asarray(starts)
+        degree = counted[1:] - counted[:-1]
+        width = row_width(degree)
+        crowded = np.flatnonzero(degree > width)
+        extra = -(-degree[crowded] // width) - 1
+        owners = np.repeat(crowded, extra)
+        ends = jnp.take(starts, to_device(owners) + 1)
+        # A state's first row holds its first links; the rows that follow stand in order.
+        number = np.arange(len(owners)) - np.repeat(np.cumsum(extra) - extra, extra) + 1
+        further = jnp.take(starts, to_device(owners)) + to_device(width * number, starts.dtype)
+        firsts, ends = jnp.concatenate([starts[:-1], further]), jnp.concatenate([starts[1:], ends])
+        return cls(_rows(links, firsts, ends, width), to_device(owners, np.int32))
+
     def padded(self, width: int, extra: int) -> "Predecessors":
         """The same lists in a table of this width, with this many rows beyond the first S."""
         missing = (width - self.entries.shape[0], extra - len(self.owners))
@@ -61,6 +79,24 @@ class Predecessors(StaysOnDevice):
             return self
         entries = jnp.pad(self.entries, [(0, missing[0]), (0, missing[1])], constant_values=-1)
         return Predecessors(entries, jnp.pad(self.owners, (0, missing[1])))
+
+
+@jax.jit
+def _by_target(successors: Int[Array, "B G S"], present: Bool[Array, "B G S"]) -> tuple[Array, Array]:
+    """The positions of links, ordered by the state that they enter, and where those of each state start."""
+    num_states = successors.shape[-1]
+    index = np.int32 if successors.size < 2**31 else np.int64
+    # Links that are absent come last, after those of all states.
+    target = jnp.where(present, successors, num_states).ravel()
+    target, links = jax.lax.sort((target, jax.lax.iota(index, target.size)), num_keys=1)
+    return links, jnp.searchsorted(target, jax.lax.iota(target.dtype, num_states + 1)).astype(index)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _rows(links: Array, firsts: Array, ends: Array, width: int) -> Int[Array, "W S_and_extra"]:
+    """links[first], ..., at most `width` of them, in a column for each row; −1 after the end."""
+    places = firsts + jax.lax.iota(firsts.dtype, width)[:, None]
+    return jnp.where(places < ends, jnp.take(links, places, mode="clip"), -1)
 
 
 def row_width(degree: Int[np.ndarray, " S"]) -> int:

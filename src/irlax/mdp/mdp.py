@@ -38,8 +38,8 @@ from irlax.mdp.dynamics import AbstractDynamics
 from irlax.mdp.labels import Labels, as_places, as_texts
 from irlax.mdp.moves import Moves
 from irlax.mdp.rows import ONE_ROW, AbstractRows, SeveralRows
-from irlax.mdp.shards import Source, folder_source, sharded_dynamics
-from irlax.precision import StaysOnDevice, is_traced, scope, to_device
+from irlax.mdp.shards import Source, folder_source, loaded_table, sharded_dynamics
+from irlax.precision import StaysOnDevice, is_placed, is_traced, scope, to_device
 from irlax.tables import Summary
 from irlax.typing import Array, Bool, Float, Int, Scalar, Shaped
 
@@ -388,13 +388,15 @@ class MDP(StaysOnDevice):
         num_states: int | None = None,
         discount: Scalar,
         horizon: int | None = None,
+        single_precision: bool = False,
     ) -> "MDP":
         """From parts that each process loads for its own devices, so that none of them ever holds all transitions.
 
         `source(first, last)` returns the states first, …, last − 1: `successors` and `probs` [n, A, B] as in
-        `from_successors`, and `initial` [n], in a tuple. It is called for a few states at a time, and may compute them
-        in JAX, on the device. Or `source` is a folder of parts, which `irlax.mdp.save_part` wrote. `mesh` has one axis,
-        over which states are spread as by `sharded`.
+        `from_successors`, and `initial` [n], in a tuple; `successors` may be [n, 1, B] where all actions share them. It
+        is called for a few states at a time, and may compute them in JAX, on the device. Or `source` is a folder of
+        parts, which `irlax.mdp.save_part` wrote. `mesh` has one axis, over which states are spread as by `sharded`.
+        `single_precision` loads them as `mdp.single_precision()` would store them.
         """
         if isinstance(source, (str, os.PathLike)):
             read, found = folder_source(source)
@@ -407,8 +409,23 @@ class MDP(StaysOnDevice):
         if horizon is None and discount == 1:
             raise ValueError("`from_shards` looks for no absorbing states: give a horizon, or a discount below 1.")
         with scope():
-            dynamics, initial = sharded_dynamics(read, checks.count("num_states", num_states), mesh)
+            dtype = np.float32 if single_precision else np.float64
+            dynamics, initial = sharded_dynamics(read, checks.count("num_states", num_states), mesh, dtype)
             return cls(dynamics, initial, discount, horizon=horizon)
+
+    def load_table(self, source: Callable[[int, int], Any]) -> Float[Array, "S *rest"]:
+        """A table with a row for each state, such as features [S, K], where the states of this MDP are.
+
+        `source(first, last)` returns the rows of the states first, …, last − 1; it is called as that of `from_shards`
+        is. The table is stored in the precision of the MDP, and rewards and planners take it as it is.
+        """
+        if not isinstance(self.initial, jax.Array) or not is_placed(self.initial):
+            raise ValueError(
+                "`load_table` needs an MDP whose states are spread over devices: use `MDP.from_shards` or "
+                "`mdp.sharded`, with `jax.make_mesh((1,), ('states',))` for one device."
+            )
+        with scope():
+            return loaded_table(source, self.initial)
 
     @property
     def spans_processes(self) -> bool:

@@ -1,11 +1,12 @@
 """MDPs whose transitions are built or loaded in parts, each on the process whose devices hold it: nobody holds all.
 
 A part is some consecutive states: their next states, probabilities, and shares of the start distribution. Values of all
-states are the only thing that processes exchange. Lists of predecessors, which would need the links of all states, are
-not made: mass is pushed forward by scattered additions.
+states are the only thing that processes exchange. On one device, lists of predecessors are made there as well. On
+several they are not, because they would need the links of all states: mass is pushed forward by scattered additions.
 """
 
 import functools
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,21 +18,30 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from irlax import checks, storage
-from irlax.mdp.links import Links
+from irlax.mdp.links import Links, Predecessors
 from irlax.mdp.sparse import Successors
 from irlax.precision import scope, to_device
 from irlax.typing import Array, Float, Int
 
-#: How many numbers of the transitions are loaded at once.
-AT_ONCE = 2**19
+#: How many numbers of the transitions are loaded at once: few into the memory of the host, many into that of a card,
+#: where each piece takes a few milliseconds however small it is.
+AT_ONCE, AT_ONCE_ON_A_CARD = 2**19, 2**26
 #: How far sums of probabilities may be from 1.
 TOLERANCE = 1e-6
 
 
-class Part(NamedTuple):
-    """Consecutive states: `successors` and `probs` as in `MDP.from_successors`, [n, A, B], and their `initial` mass."""
+def at_once(device: Any) -> int:
+    """How many numbers are loaded at once onto a device."""
+    return AT_ONCE if device.platform == "cpu" else AT_ONCE_ON_A_CARD
 
-    successors: Int[Array, "n A B"]
+
+class Part(NamedTuple):
+    """Consecutive states: `successors` and `probs` as in `MDP.from_successors`, and their `initial` mass.
+
+    Where all actions share the next states, `successors` may be [n, 1, B].
+    """
+
+    successors: Int[Array, "n G B"]
     probs: Float[Array, "n A B"]
     initial: Float[Array, " n"]
 
@@ -40,7 +50,9 @@ class Part(NamedTuple):
 Source = Callable[[int, int], Part | tuple[Any, Any, Any]]
 
 
-def sharded_dynamics(source: Source, num_states: int, mesh: Mesh) -> tuple[Successors, Float[Array, " S"]]:
+def sharded_dynamics(
+    source: Source, num_states: int, mesh: Mesh, dtype: Any = np.float64
+) -> tuple[Successors, Float[Array, " S"]]:
     """The dynamics and the start distribution, each device's states loaded by its own process, a few at a time."""
     if len(mesh.axis_names) != 1:
         raise ValueError(f"`mesh` must have one axis, but has {mesh.axis_names}.")
@@ -50,9 +62,11 @@ def sharded_dynamics(source: Source, num_states: int, mesh: Mesh) -> tuple[Succe
         )
     axis = mesh.axis_names[0]
     mesh = Mesh(mesh.devices, mesh.axis_names)
-    _, num_actions, width = np.shape(Part(*source(0, 1)).probs)
+    first = Part(*source(0, 1))
+    _, num_actions, width = np.shape(first.probs)
+    groups = 1 if np.shape(first.successors)[1:2] == (1,) else num_actions
     share = num_states // mesh.size
-    loading = Loading(source, num_states, share, num_actions, width)
+    loading = Loading(source, num_states, share, num_actions, width, groups, dtype)
     loaded = [
         loading.on(device, place * share)
         for place, device in enumerate(mesh.devices.flat)
@@ -61,13 +75,21 @@ def sharded_dynamics(source: Source, num_states: int, mesh: Mesh) -> tuple[Succe
     by_state = NamedSharding(mesh, PartitionSpec(axis))
     by_link = NamedSharding(mesh, PartitionSpec(None, None, axis))
     successors, probs, initial = zip(*loaded, strict=True)
-    links = jax.make_array_from_single_device_arrays((width, num_actions, num_states), by_link, list(successors))
+    links = jax.make_array_from_single_device_arrays((width, groups, num_states), by_link, list(successors))
     weights = jax.make_array_from_single_device_arrays((width, num_actions, num_states), by_link, list(probs))
     start = jax.make_array_from_single_device_arrays((num_states,), by_state, list(initial))
-    total = float(jax.jit(jnp.sum, out_shardings=NamedSharding(mesh, PartitionSpec()))(start))
+    # In float64, because a hundred million small numbers in float32 need not add up to 1.
+    add_up = jax.jit(functools.partial(jnp.sum, dtype=np.float64), out_shardings=NamedSharding(mesh, PartitionSpec()))
+    total = float(add_up(start))
     if abs(total - 1) > TOLERANCE:
         raise ValueError(f"`initial` must sum to 1 over all parts, but sums to {total:.6g}.")
-    return Successors(Links(links), weights), start
+    return Successors(Links(links, _predecessors(links, weights) if mesh.size == 1 else None), weights), start
+
+
+def _predecessors(links: Int[Array, "B G S"], probs: Float[Array, "B A S"]) -> Predecessors:
+    possible = jnp.asarray(probs) > 0
+    shared = links.shape != probs.shape
+    return Predecessors.on_device(links, possible.any(axis=1, keepdims=True) if shared else possible)
 
 
 class Loading(NamedTuple):
@@ -78,13 +100,17 @@ class Loading(NamedTuple):
     share: int
     num_actions: int
     width: int
+    #: For how many actions next states are listed: one where all share them.
+    groups: int
+    dtype: Any
 
     def on(self, device: Any, first: int) -> tuple[Array, Array, Array]:
         """The arrays of a device, [B, A, n] and [n]: filled there, so that the host holds a few states at a time."""
         with jax.default_device(device), scope():
-            successors = jnp.zeros((self.width, self.num_actions, self.share), jnp.int32)
-            probs, initial = jnp.zeros(successors.shape), jnp.zeros(self.share)
-            step = max(1, min(self.share, AT_ONCE // (self.num_actions * self.width)))
+            successors = jnp.zeros((self.width, self.groups, self.share), jnp.int32)
+            probs = jnp.zeros((self.width, self.num_actions, self.share), self.dtype)
+            initial = jnp.zeros(self.share, self.dtype)
+            step = max(1, min(self.share, at_once(device) // (self.num_actions * self.width)))
             for start in range(0, self.share, step):
                 # The last piece begins earlier rather than being shorter, so that one program serves for all.
                 at = min(start, self.share - step)
@@ -98,7 +124,8 @@ class Loading(NamedTuple):
         part = Part(*self.source(first, last))
         states, shape = f"of the states {first} to {last - 1}", (last - first, self.num_actions, self.width)
         checks.has_shape(f"probs {states}", part.probs, shape, "(n, A, B)")
-        checks.has_shape(f"successors {states}", part.successors, shape, "(n, A, B)")
+        listed = (last - first, self.groups, self.width)
+        checks.has_shape(f"successors {states}", part.successors, listed, "(n, A, B), or (n, 1, B) in every part")
         checks.has_shape(f"initial {states}", part.initial, shape[:1], "(n,)")
         low, high = int(part.successors.min()), int(part.successors.max())
         if low < 0 or high >= self.num_states:
@@ -111,10 +138,42 @@ class Loading(NamedTuple):
         return part
 
 
-@functools.partial(jax.jit, donate_argnums=0)
-def _filled(whole: Array, part: Array, at: Int[Array, ""] | int) -> Array:
-    """`whole` with a part of its last axis replaced, in its own memory."""
-    return jax.lax.dynamic_update_slice_in_dim(whole, jnp.asarray(part, whole.dtype), at, axis=whole.ndim - 1)
+@functools.partial(jax.jit, donate_argnums=0, static_argnums=3)
+def _filled(whole: Array, part: Array, at: Int[Array, ""] | int, axis: int = -1) -> Array:
+    """`whole` with a part of an axis replaced, in its own memory."""
+    return jax.lax.dynamic_update_slice_in_dim(whole, jnp.asarray(part, whole.dtype), at, axis=axis % whole.ndim)
+
+
+def loaded_table(source: Callable[[int, int], Any], like: jax.Array) -> Float[Array, "S *rest"]:
+    """A table with a row for each state, each device's rows loaded by its own process, a few at a time.
+
+    Its rows are placed and stored as the entries of `like` are, [S].
+    """
+    assert isinstance(like.sharding, NamedSharding) and isinstance(like.sharding.mesh, Mesh)
+    mesh, num_states, rest = like.sharding.mesh, len(like), np.shape(source(0, 1))[1:]
+    share, numbers = num_states // mesh.size, max(1, math.prod(rest))
+
+    def on(device: Any, first: int) -> Any:
+        with jax.default_device(device), scope():
+            table = jnp.zeros((share, *rest), like.dtype)
+            step = max(1, min(share, at_once(device) // numbers))
+            for start in range(0, share, step):
+                at = min(start, share - step)
+                part = source(first + at, first + at + step)
+                states = f"of the states {first + at} to {first + at + step - 1}"
+                checks.has_shape(f"source {states}", part, (step, *rest), f"(n, {', '.join(map(str, rest))})")
+                if not bool(abs(part).max() < np.inf):
+                    raise ValueError(f"`source` {states} must be finite, but has NaN or infinite entries.")
+                table = _filled(table, part, at, 0)
+        return table
+
+    loaded = [
+        on(device, place * share)
+        for place, device in enumerate(mesh.devices.flat)
+        if device.process_index == jax.process_index()
+    ]
+    placed = NamedSharding(mesh, PartitionSpec(*like.sharding.spec))
+    return jax.make_array_from_single_device_arrays((num_states, *rest), placed, loaded)
 
 
 def save_part(folder: str | os.PathLike[str], first: int, successors: Any, probs: Any, initial: Any) -> Path:

@@ -256,7 +256,7 @@ def _derive(plan: Plan, what: str) -> Float[Array, "*T R A"]:
 class RewardFunction(Protocol):
     """A reward that is an object, as those of `irlax.rewards` are: it can be given wherever an array can."""
 
-    def table(self, mdp: MDP) -> Float[Array, "R A"]:
+    def expected(self, mdp: MDP) -> Float[Array, "R A"]:
         """E[r(s,a,S') | s,a]."""
         ...
 
@@ -273,7 +273,7 @@ def reward_array(mdp: MDP, reward: Any) -> Any:
 def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
     """E[r(s,a,S') | s,a], action-major, from a reward over s, (s,a) or (s,a,s')."""
     # A reward over (s,a,s') that is an object need not be written out as an array.
-    reward = checked_reward(mdp, reward.table(mdp) if isinstance(reward, RewardFunction) else reward)
+    reward = checked_reward(mdp, reward.expected(mdp) if isinstance(reward, RewardFunction) else reward)
     if reward.ndim == 3:
         return mdp.dynamics.mean(mdp.align(reward))
     if reward.ndim == 1 and not mdp.rows.one_per_state:

@@ -10,7 +10,7 @@ import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP
-from irlax.precision import is_traced, scope
+from irlax.precision import is_placed, is_traced, scope
 from irlax.registry import stored
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float
@@ -95,19 +95,27 @@ class LinearReward(AbstractReward):
     def scales(self, mdp: MDP) -> Float[np.ndarray, " K"]:
         if is_traced(self.features):
             return np.ones(len(self.names))
-        largest = np.abs(self.features).reshape(-1, len(self.names)).max(axis=0)
+        if is_placed(self.features):
+            largest = np.asarray(_largest(self.features))
+        else:
+            largest = np.abs(self.features).reshape(-1, len(self.names)).max(axis=0)
         return np.where(largest > 0, largest, 1.0)
 
 
 @jax.jit
 def _folded(features: Float[Array, "S *rest K"], mdp: MDP) -> Float[Array, "K A1 R"]:
     """A table of expectations for each feature."""
-    columns = jnp.moveaxis(features, -1, 0)
+    columns = mdp.as_narrow(jnp.moveaxis(features, -1, 0))
     if columns.ndim == 2:
         return jax.vmap(mdp.rows.repeat)(columns)[:, None, :]
     if columns.ndim == 3:
         return columns.swapaxes(1, 2)
     return jax.lax.map(lambda column: mdp.dynamics.mean(mdp.align(column)), columns)
+
+
+@jax.jit
+def _largest(features: Float[Array, "*rest K"]) -> Float[Array, " K"]:
+    return jnp.abs(features).reshape(-1, features.shape[-1]).max(axis=0)
 
 
 @jax.jit
@@ -127,7 +135,10 @@ class FoldedLinear(AbstractFolded):
         return self.columns.shape[-2] == 1
 
     def __call__(self, parameters: Float[Array, " K"]) -> Float[Array, "A R"]:
-        reward = jnp.tensordot(parameters, self.columns, 1)
+        # In the precision of the columns: parameters in a wider one would widen all of them. Some cards would else
+        # multiply with ten bits.
+        parameters = parameters.astype(self.columns.dtype)
+        reward = jnp.tensordot(parameters, self.columns, 1, precision=jax.lax.Precision.HIGHEST)
         reward = reward if self.known is None else reward + self.known
         return jnp.broadcast_to(reward, (self.width, reward.shape[-1]))
 

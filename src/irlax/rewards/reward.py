@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from irlax.mdp import MDP, Dense
-from irlax.precision import StaysOnDevice, exact, is_traced
+from irlax.precision import StaysOnDevice, exact, is_placed, is_traced
 from irlax.typing import Array, Float
 
 #: A tree of arrays: one vector for linear and tabular rewards, the weights of a network for neural ones.
@@ -79,9 +79,13 @@ class AbstractReward(eqx.Module):
     @exact
     def table(self, mdp: MDP) -> Float[Array, "R A"]:
         """The expected reward E[r(s,a,S')] at the current parameters."""
+        return self.expected(mdp)
+
+    def expected(self, mdp: MDP) -> Float[Array, "R A"]:
+        """`table`, for planners: on the devices that the MDP is spread over, if it is."""
         bound = self.bind(mdp)
         table = reward_at(bound.fold(mdp), bound.parameters)
-        return table.T if is_traced(table) else np.asarray(table).T
+        return table.T if is_traced(table) or is_placed(table) else np.asarray(table).T
 
     @exact
     def by_transition(self, mdp: MDP) -> Float[Array, "S A S"]:

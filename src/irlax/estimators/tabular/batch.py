@@ -77,7 +77,8 @@ def _minimise(
         evaluate = jax.value_and_grad(problem.loss, has_aux=True)
         state = lbfgs_loop.State.at(x, pairs, problem.initial_warm_starts())
         # Only the last iterate is recorded: histories of all problems would take much memory.
-        return lbfgs_loop.advance(evaluate, problem.size, state, limit=max_steps + 1, tol=tol, length=1).state
+        given = {"limit": max_steps + 1, "tol": tol, "length": 1, "rounding": problem.rounding}
+        return lbfgs_loop.advance(evaluate, problem.size, state, **given).state
 
     return jax.vmap(minimise_one)(stack.stacked, starts)
 

@@ -222,7 +222,7 @@ class MCEIRL(AbstractTabularIRL):
 
 def soft_plan_of(mdp: MDP, reward: AbstractReward, *, low_memory: bool = False) -> Plan:
     """The soft plan of a reward at its parameters."""
-    return soft_plan(mdp, reward.table(mdp), low_memory=low_memory)
+    return soft_plan(mdp, reward, low_memory=low_memory)
 
 
 def knows_features(rewards: tuple[AbstractReward, ...], experts: tuple[Expert, ...]) -> bool:

@@ -126,9 +126,18 @@ class Problem(AbstractProblem):
     @property
     def resolution(self) -> float:
         # Planning is accurate to 1e-10.
+        return 1e-6 if self._is_narrow else 1e-10
+
+    @property
+    def rounding(self) -> float:
+        """From one point to one nearby, rounding changes the loss by this share of it."""
+        return 1e-6 if self._is_narrow else 1e-13
+
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether any MDP is in single precision."""
         mdps = (getattr(objective, "mdp", None) for objective in self.objectives)
-        narrow = any(mdp is not None and mdp.initial.dtype == np.float32 for mdp in mdps)
-        return 1e-6 if narrow else 1e-10
+        return any(mdp is not None and mdp.initial.dtype == np.float32 for mdp in mdps)
 
 
 def largest(gradient: Any, scale: Any) -> Any:

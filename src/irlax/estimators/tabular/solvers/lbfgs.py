@@ -94,4 +94,5 @@ def _chunk(
     problem: Problem, state: lbfgs_loop.State, limit: Int[Array, ""], tol: Float[Array, ""], length: int
 ) -> lbfgs_loop.Chunk:
     evaluate = jax.value_and_grad(problem.loss, has_aux=True)
-    return lbfgs_loop.advance(evaluate, problem.size, state, limit=limit, tol=tol, length=length)
+    given = {"limit": limit, "tol": tol, "length": length, "rounding": problem.rounding}
+    return lbfgs_loop.advance(evaluate, problem.size, state, **given)

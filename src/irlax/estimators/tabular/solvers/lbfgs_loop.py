@@ -71,8 +71,12 @@ def advance(
     limit: Int[Array, ""] | int,
     tol: Scalar,
     length: int,
+    rounding: float,
 ) -> Chunk:
-    """At most `limit` iterations (the first `length` are recorded), until the gradient's `size` is within `tol`."""
+    """At most `limit` iterations (the first `length` are recorded), until the gradient's `size` is within `tol`.
+
+    Differences of the loss below its share `rounding` are rounding errors.
+    """
     first = state.count
 
     def unfinished(chunk):
@@ -81,7 +85,7 @@ def advance(
         return (state.count - first < limit) & ~state.stalled & ~converged
 
     def iterate(chunk):
-        state = _take_step(value_and_gradient, chunk.state)
+        state = _take_step(value_and_gradient, chunk.state, rounding)
         row = jnp.where(state.stalled, length, state.count - 1 - first)
 
         def record(rows, entry):
@@ -98,13 +102,13 @@ def advance(
     return jax.lax.while_loop(unfinished, iterate, Chunk(state, empty, jnp.zeros(length, state.x.dtype), empty))
 
 
-def _take_step(value_and_gradient: Loss, state: State) -> State:
+def _take_step(value_and_gradient: Loss, state: State, rounding: float) -> State:
     """The state after one line search."""
     # A direction that does not descend comes from a bad approximation: take the gradient instead.
     descends = state.quasi_newton_step @ state.gradient < 0
     direction = jnp.where(descends, state.quasi_newton_step, -state.gradient)
     first = jnp.where(state.count <= 1, 1 / jnp.maximum(1, jnp.linalg.norm(state.gradient)), 1.0)
-    end = _line_search(value_and_gradient, state, direction, first)
+    end = _line_search(value_and_gradient, state, direction, first, rounding)
     found = end.found
     x, loss, gradient = (
         jnp.where(found, new, old)
@@ -160,15 +164,15 @@ class _Trial(NamedTuple):
 
 
 def _line_search(
-    value_and_gradient: Loss, state: State, direction: Float[Array, " K"], first: Float[Array, ""]
+    value_and_gradient: Loss, state: State, direction: Float[Array, " K"], first: Float[Array, ""], rounding: float
 ) -> _Trial:
     """A step that satisfies the weak Wolfe conditions, by bisection and doubling (Lewis and Overton 2013).
 
-    Where the decrease is below the resolution of the loss, the slope decides (Hager and Zhang 2005).
+    Where the decrease is below the rounding of the loss, the slope decides (Hager and Zhang 2005).
     """
     slope = state.gradient @ direction
     at_start = state.count == 0
-    resolution = 1e-13 * jnp.maximum(1, jnp.abs(state.loss))
+    resolution = rounding * jnp.maximum(1, jnp.abs(state.loss))
 
     def unfinished(trial):
         return ~trial.found & (trial.attempts < MAX_TRIALS)
