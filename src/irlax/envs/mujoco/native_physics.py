@@ -4,6 +4,7 @@ import functools
 import importlib
 import math
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -85,37 +86,55 @@ class Simulator:
             raise ImportError(f"MuJoCo cannot be imported ({error}). Install it: `pip install irlax[mjx]`.") from None
         self._mujoco = mujoco
         self.model = mujoco.MjModel.from_xml_string(xml)
+        # The parts of a state, as bits; MuJoCo reads and writes them in the order of these, which is that of our rows.
+        parts = mujoco.mjtState
+        self._motion = int(parts.mjSTATE_QPOS | parts.mjSTATE_QVEL | parts.mjSTATE_WARMSTART)
+        self._given = int(self._motion | parts.mjSTATE_CTRL)
         num = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._data = [mujoco.MjData(self.model) for _ in range(num)]
         self._threads = ThreadPoolExecutor(num, thread_name_prefix="mujoco")
 
     def simulate(self, rows: np.ndarray, num: int, names: tuple[str, ...]) -> np.ndarray:
         """A row of results for each row."""
-
-        def part_of(data: Any, part: np.ndarray) -> np.ndarray:
-            return np.stack([self._one(data, row, num, names) for row in part])
-
-        parts = [part for part in np.array_split(rows, len(self._data)) if len(part)]
-        return np.concatenate(list(self._threads.map(part_of, self._data, parts)))
-
-    def _one(self, data: Any, row: np.ndarray, num: int, names: tuple[str, ...]) -> np.ndarray:
         nq, nv = self.model.nq, self.model.nv
-        data.time = 0.0
-        data.qpos, data.qvel, data.qacc_warmstart, data.ctrl = np.split(row, (nq, nq + nv, nq + 2 * nv))
-        if num:
-            self._mujoco.mj_step(self.model, data, nstep=num)
-            # Contact forces, which a step itself leaves out.
-            self._mujoco.mj_rnePostConstraint(self.model, data)
-        else:
-            self._mujoco.mj_forward(self.model, data)
-            data.cfrc_ext = 0.0
-        parts = [data.qpos, data.qvel, data.qacc_warmstart, *(self._quantity(data, name) for name in names)]
-        return np.concatenate([np.ravel(part) for part in parts])
+        size = nq + 2 * nv + sum(math.prod(Sizes(nq, nv, self.model.nbody).shape_of(name)) for name in names)
+        result = np.zeros((len(rows), size))
+        parts = [part for part in np.array_split(np.arange(len(rows)), len(self._data)) if len(part)]
+        finished = self._threads.map(
+            lambda data, part: self._simulate(data, rows[part[0] : part[-1] + 1], result[part[0] :], num, names),
+            self._data,
+            parts,
+        )
+        for _ in finished:
+            pass
+        return result
 
-    def _quantity(self, data: Any, name: str) -> np.ndarray:
+    def _simulate(self, data: Any, rows: np.ndarray, result: np.ndarray, num: int, names: tuple[str, ...]) -> None:
+        """Simulate rows one after the other, with as little Python as possible: its threads wait for each other."""
+        mujoco, model, motion = self._mujoco, self.model, self.model.nq + 2 * self.model.nv
+        quantities = [self._reader(data, name) for name in names]
+        for row, out in zip(rows, result, strict=False):
+            mujoco.mj_setState(model, data, row, self._given)
+            if num:
+                mujoco.mj_step(model, data, nstep=num)
+            else:
+                mujoco.mj_forward(model, data)
+            if "cfrc_ext" in names:
+                # Contact forces, which a step itself leaves out. There are none before the first step.
+                mujoco.mj_rnePostConstraint(model, data) if num else data.cfrc_ext.fill(0.0)
+            mujoco.mj_getState(model, data, out[:motion], self._motion)
+            start = motion
+            for read in quantities:
+                numbers = read()
+                out[start : start + numbers.size] = numbers.ravel()
+                start += numbers.size
+
+    def _reader(self, data: Any, name: str) -> Callable[[], np.ndarray]:
         if name == "mass":
-            return self.model.body_mass @ data.xipos / self.model.body_mass.sum()
-        return data.xpos[1] if name == "torso" else getattr(data, name)
+            masses, places = self.model.body_mass, data.xipos
+            return lambda: masses @ places / masses.sum()
+        array = data.xpos[1] if name == "torso" else getattr(data, name)
+        return lambda: array
 
 
 @functools.cache
