@@ -6,7 +6,8 @@ host in `irlax.envs.host`, which shares how actions are chosen.
 **Exploration.** A share of episodes may start with random actions that are held for about twenty steps each: random
 actions that change at every step cancel out (an underpowered car would stay where it is). The optimal stationary policy
 is optimal from every state, so that another distribution of first states does not change it. The random steps are
-marked, so that on-policy learners leave them out.
+marked, so that on-policy learners leave them out. Actions that are held also throw a robot on its back, where SAC
+has learned to stay: without a share to explore, all random actions are drawn anew (`UniformPolicy`).
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -33,6 +34,18 @@ class SamplingPolicy(Protocol):
     ) -> tuple[Any, Float[Array, ""]]:
         """An action and log π(a|s)."""
         ...
+
+
+class UniformPolicy(eqx.Module):
+    """Draws every action anew, uniformly."""
+
+    actions: Discrete | Box
+
+    def sample_and_log_prob(
+        self, observation: Float[Array, " obs"], *, key: PRNGKeyArray
+    ) -> tuple[Any, Float[Array, ""]]:
+        """An action; its density is nowhere used."""
+        return uniform_action(self.actions, key=key), jnp.zeros((), jnp.float32)
 
 
 class Transition(NamedTuple):
@@ -214,8 +227,10 @@ def collect_episodes(
     return collect_steps(env, policy, runners, length=env.horizon, restart=False, key=collect_key)[1]
 
 
-def init_runners(env: AbstractEnvironment, num: int, *, key: PRNGKeyArray) -> Runner:
-    """Environments at random times of an episode with random actions.
+def init_runners(
+    env: AbstractEnvironment, num: int, policy: SamplingPolicy | None = None, *, key: PRNGKeyArray
+) -> Runner:
+    """Environments at random times of an episode of `policy`, or of random actions that are held.
 
     Episodes of a fixed horizon that start together end together, and a batch would contain one time of them only.
     """
@@ -225,7 +240,7 @@ def init_runners(env: AbstractEnvironment, num: int, *, key: PRNGKeyArray) -> Ru
 
     def step(time: Any, runners: Runner) -> Runner:
         def one(runner: Runner, key: PRNGKeyArray) -> Runner:
-            return advance(env, None, runner, explore=0.0, restart=True, key=key)[0]
+            return advance(env, policy, runner, explore=0.0, restart=True, key=key)[0]
 
         moved = jax.vmap(one)(runners, jr.split(jr.fold_in(walk_key, time), num))
         return jax.vmap(choose_tree)(time < ages, moved, runners)

@@ -185,6 +185,18 @@ def with_end(reward: Any) -> Any:
     return jax.tree.map(add, reward, is_leaf=is_network)
 
 
+def with_end_scaled(change: Any, factor: float) -> Any:
+    """A change of a reward, that of the reward after an end times `factor`."""
+
+    def is_network(node: Any) -> bool:
+        return isinstance(node, ObservedReward)
+
+    def scale(node: Any) -> Any:
+        return eqx.tree_at(lambda node: node.end, node, factor * node.end) if is_network(node) else node
+
+    return jax.tree.map(scale, change, is_leaf=is_network)
+
+
 def split(reward: AbstractObservedReward) -> tuple[Any, Any]:
     """The parameters that are learned, and the rest: statistics, and the bounds of actions."""
 

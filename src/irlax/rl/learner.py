@@ -16,7 +16,7 @@ import jax.random as jr
 
 from irlax import checks
 from irlax.envs.environment import AbstractEnvironment
-from irlax.envs.experience import Runner, Transition, collect_steps, init_runners
+from irlax.envs.experience import Runner, SamplingPolicy, Transition, UniformPolicy, collect_steps, init_runners
 from irlax.iteration import Callback
 from irlax.run_folder import RunLike, as_run_folder
 from irlax.spaces import Box, Discrete
@@ -98,14 +98,19 @@ class AbstractLearner(eqx.Module):
         """Environment steps that `init` takes, with random actions."""
         return self.num_envs * self.warmup_length
 
+    def first_policy(self, actions: Discrete | Box) -> SamplingPolicy | None:
+        """Who takes random steps: with a share to explore None, whose actions are held for a while."""
+        return None if self.explore else UniformPolicy(actions)
+
     def init(self, env: AbstractEnvironment, *, key: PRNGKeyArray) -> State:
         """A new agent, and environments at random times of their episodes."""
         check_spaces(env.observation_size, env.actions)
         agent_key, runners_key, warmup_key, state_key = jr.split(key, 4)
         agent = self.init_agent(env.observation_size, env.actions, key=agent_key)
-        runners = init_runners(env, self.num_envs, key=runners_key)
+        first = self.first_policy(env.actions)
+        runners = init_runners(env, self.num_envs, first, key=runners_key)
         if self.warmup_length:
-            runners, batch, _ = collect_steps(env, None, runners, length=self.warmup_length, key=warmup_key)
+            runners, batch, _ = collect_steps(env, first, runners, length=self.warmup_length, key=warmup_key)
             agent = self.add(agent, batch)
         return State(agent, runners, state_key, jnp.asarray(self.warmup_steps, jnp.int32))
 

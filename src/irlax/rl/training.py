@@ -199,7 +199,8 @@ def _task(learner: AbstractLearner, env: Any, reward: Any, seeds: int | None, *,
         agent_key, warmup_key, state_key = jr.split(init_key, 3)
         agent = _init_agent(learner, env.observation_size, env.actions, key=agent_key)
         if learner.warmup_length:
-            batch, _ = HostRunner(env, seed=seed).collect_steps(None, learner.warmup_length, 0.0, key=warmup_key)
+            first, steps = learner.first_policy(env.actions), learner.warmup_length
+            batch, _ = HostRunner(env, seed=seed).collect_steps(first, steps, 0.0, key=warmup_key)
             agent = eqx.filter_jit(learner.add)(agent, batch)
         return State(agent, None, state_key, jnp.asarray(learner.warmup_steps, jnp.int32))
 

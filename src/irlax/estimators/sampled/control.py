@@ -14,13 +14,13 @@ from irlax.rl.sac import SAC
 from irlax.spaces import Box
 from irlax.typing import Array, Float, PRNGKeyArray
 
-#: A million steps, half a gradient step for each, and an entropy that no reward can take away.
+#: As many gradient steps as steps, and an entropy that no reward can take away.
 LEARNER = SAC(
     temperature=1.0,
     keep_entropy=True,
     num_envs=16,
     length=2,
-    updates=16,
+    updates=32,
     batch_size=256,
     capacity=1_000_000,
     warmup=1,
@@ -29,7 +29,10 @@ LEARNER = SAC(
     width=256,
     explore=0.0,
 )
-ROUNDS = Rounds(num=2000, steps=512, tol=0.0)
+#: 307,200 steps: half an hour on two cores.
+ROUNDS = Rounds(num=600, steps=512, tol=0.0)
+#: More rounds than any replay holds.
+WHOLE_REPLAY = 1_000_000
 #: Episodes in JAX that are longer than this are control, too.
 LONG = 500
 
@@ -41,7 +44,7 @@ def control_settings(**own: Any) -> dict[str, Any]:
         "learner": LEARNER,
         "rounds": ROUNDS,
         "discounted": False,
-        "penalty": 0.01,
+        "penalty": 0.1,
         "keep_penalty": True,
         "smoothness": 0.1,
         "updates": 25,

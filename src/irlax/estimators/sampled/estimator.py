@@ -35,7 +35,7 @@ from irlax.estimators.sampled.steps import (
 from irlax.iteration import Callback, Watch
 from irlax.networks import Normaliser
 from irlax.rewards import AbstractObservedReward, RewardNet
-from irlax.rewards.observed import split, with_end
+from irlax.rewards.observed import split, with_end, with_end_scaled
 from irlax.rl.learner import AbstractLearner
 from irlax.rl.policies import AbstractPolicy
 from irlax.run_folder import RunLike, as_run_folder
@@ -278,6 +278,8 @@ class AbstractSampledIRL(eqx.Module):
 
             (loss, info), gradient = jax.value_and_grad(loss_of, has_aux=True)(parameters)
             change, optimiser_state = self._optimiser().update(gradient, optimiser_state, parameters)
+            if expert.over is not None:
+                change = with_end_scaled(change, getattr(self, "end_rate", 1.0))
             parameters = jax.tree.map(lambda weight, step: weight + rate * step, parameters, change)
             return (parameters, optimiser_state), {"reward_loss": loss, **info}
 

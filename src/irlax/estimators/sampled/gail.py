@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from irlax import checks
-from irlax.estimators.sampled.control import LEARNER, ROUNDS, control_settings, regularisation
+from irlax.estimators.sampled.control import LEARNER, WHOLE_REPLAY, control_settings, regularisation
 from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info
 from irlax.estimators.sampled.losses import accuracy, classification_loss
 from irlax.estimators.sampled.rounds import Rounds
@@ -25,20 +25,24 @@ from irlax.typing import Array, Float, PRNGKeyArray
 
 
 class DiscriminatorReward(AbstractObservedReward):
-    """−log(1 − D), the reward of GAIL's policy; `logits` is log D − log(1 − D)."""
+    """The reward of GAIL's policy: −log(1 − D) or, as `log_odds`, log D − log(1 − D), which `logits` is."""
 
     over: Over = eqx.field(static=True)
     logits: ObservedReward
+    log_odds: bool = eqx.field(static=True, default=False)
 
     @property
     def after_end(self) -> Float[Array, ""]:
         """The reward of every step after the end of an episode."""
-        return jax.nn.softplus(jnp.asarray(self.logits.after_end))
+        return self._of(jnp.asarray(self.logits.after_end))
 
     def __call__(
         self, observation: Float[Array, " obs"], action: Any, next_observation: Float[Array, " obs"]
     ) -> Float[Array, ""]:
-        return jax.nn.softplus(self.logits(observation, action, next_observation))
+        return self._of(self.logits(observation, action, next_observation))
+
+    def _of(self, logit: Float[Array, ""]) -> Float[Array, ""]:
+        return logit if self.log_odds else jax.nn.softplus(logit)
 
 
 @stored("gail")
@@ -49,7 +53,9 @@ class GAIL(AbstractSampledIRL):
       \text{policy reward } -\log(1 - D(s,a))$$
 
     At the optimum D is ½ everywhere: the policy imitates, and no reward is left. `reward` describes the network of
-    D's logits. The learner may have any temperature. Steps are weighted by γᵗ, or all alike without `discounted`.
+    D's logits. With `log_odds` the policy's reward is log D − log(1 − D), as in discriminator-actor-critic (Kostrikov
+    et al. 2019), and no bonus for every further step. The learner may have any temperature. Steps are weighted by γᵗ,
+    or all alike without `discounted`.
     `penalty` is the weight of half the mean square of the logits, which falls to zero over the rounds.
     """
 
@@ -60,6 +66,7 @@ class GAIL(AbstractSampledIRL):
     penalty: float = 0.1
     keep_penalty: bool = False
     smoothness: float = 0.0
+    log_odds: bool = False
     updates: int = 8
     batch_size: int = 1024
     learning_rate: float = 1e-3
@@ -77,10 +84,12 @@ class GAIL(AbstractSampledIRL):
     def for_control(cls, **settings: Any) -> "GAIL":
         """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
         learner = dataclasses.replace(LEARNER, temperature="auto", keep_entropy=False)
-        return cls(**control_settings(learner=learner, recent=ROUNDS.num, penalty=0.0, smoothness=1.0) | settings)
+        own = control_settings(learner=learner, recent=WHOLE_REPLAY, penalty=0.0, smoothness=0.3, log_odds=True)
+        return cls(**own | settings)
 
     def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> DiscriminatorReward:
-        return DiscriminatorReward(self.reward.over, self.reward.init(statistics, actions, key=key))
+        logits = self.reward.init(statistics, actions, key=key)
+        return DiscriminatorReward(self.reward.over, logits, self.log_odds)
 
     def prepare(self, policy: AbstractPolicy, expert: Steps, *, key: PRNGKeyArray) -> None:
         return None

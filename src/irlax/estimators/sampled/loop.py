@@ -22,6 +22,7 @@ from irlax.estimators.sampled.validation import check_environment, validate
 from irlax.iteration import AbstractResumable, History, Iterate, Session, Watch, from_arrays, to_arrays
 from irlax.registry import to_parts
 from irlax.rewards import AbstractObservedReward, ScaledObservedReward
+from irlax.rl.learner import AbstractLearner
 from irlax.rl.sac import SACAgent
 from irlax.run_folder import fingerprint, identity_of
 from irlax.status import Status, warn_unless_success
@@ -161,7 +162,7 @@ def _task(
         sizes = env.observation_size, env.horizon
         state = _init(estimator, actions, sizes, expert, init_reward=start, key=init_key)
         in_jax = isinstance(env, AbstractEnvironment) and estimator.rounds.steps is not None
-        return Acting(state, _init_runners(env, estimator.learner.num_envs, key=init_key) if in_jax else None)
+        return Acting(state, _init_runners(env, estimator.learner, key=init_key) if in_jax else None)
 
     def step_in_jax(acting: Acting, number: int, rate: Any) -> tuple[Acting, Info]:
         return _round((estimator, env, expert, rate, _fold(rounds_key, number)), acting)
@@ -201,9 +202,9 @@ def _init(
 
 
 @eqx.filter_jit
-def _init_runners(env: AbstractEnvironment, num: int, *, key: Any) -> Runner:
+def _init_runners(env: AbstractEnvironment, learner: AbstractLearner, *, key: Any) -> Runner:
     def one(key: PRNGKeyArray) -> Runner:
-        return init_runners(env, num, key=jr.fold_in(key, 1))
+        return init_runners(env, learner.num_envs, learner.first_policy(env.actions), key=jr.fold_in(key, 1))
 
     return one(key) if key.ndim == 0 else jax.vmap(one)(key)
 

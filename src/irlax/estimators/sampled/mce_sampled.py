@@ -38,6 +38,8 @@ class SampledMCEIRL(AbstractSampledIRL):
     penalty: float = 1.0
     keep_penalty: bool = False
     smoothness: float = 0.0
+    #: How many times faster than a weight of the network the reward after an end is learned.
+    end_rate: float = 1.0
     updates: int = 8
     batch_size: int = 4096
     learning_rate: float = 3e-3
@@ -50,11 +52,14 @@ class SampledMCEIRL(AbstractSampledIRL):
     def __check_init__(self) -> None:
         checks.count("batch_size", self.batch_size)
         checks.positive("smoothness", self.smoothness, zero=True)
+        checks.positive("end_rate", self.end_rate)
 
     @classmethod
     def for_control(cls, **settings: Any) -> "SampledMCEIRL":
         """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
-        return cls(**control_settings(recent=20) | settings)
+        # Rewards grow to 2/`penalty`. Until that after an end has followed, a policy whose steps have negative rewards
+        # learns to fall.
+        return cls(**control_settings(recent=20, end_rate=10.0) | settings)
 
     def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         return self.reward.init(statistics, actions, key=key)
