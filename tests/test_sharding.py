@@ -25,6 +25,10 @@ for options in (dict(discount=0.9, horizon=6), dict(discount=0.9)):
     assert all(fit.converged for fit in fits)
     assert np.abs(fits[0].reward.weights - fits[1].reward.weights).max() < 1e-10
     assert np.abs(fits[0].policy - fits[1].policy).max() < 1e-10
+    table = spread.load_table(lambda first, last: features[first:last])
+    assert [shard.data.shape for shard in table.addressable_shards] == [(36, 3)] * 4
+    placed = ix.MCEIRL(progress=False).fit(spread, ix.LinearReward(table), four)
+    assert np.abs(placed.reward.weights - fits[0].reward.weights).max() < 1e-10
 try:
     slippery(11, discount=0.9).sharded(mesh)
 except ValueError as error:
