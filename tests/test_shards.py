@@ -32,8 +32,8 @@ def expected():
     return results(whole(), SIDE)
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_processes_with_a_share_each_find_what_one_finds(tmp_path, expected, processes):
+def test_processes_with_a_share_each_find_what_one_finds(tmp_path, expected):
+    processes = 4
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -150,7 +150,7 @@ def test_features_stay_where_the_states_are(expected):
     reward = ix.LinearReward(table)
     assert reward.features is table
     expert = ix.soft_plan(mdp, ix.LinearReward(table, [1.0, -0.5]))
-    assert np.abs(expert.value[0] - expected["value"]).max() < 1e-5
+    assert np.abs(expert.value[0] - expected["value"][0]).max() < 1e-5
     fit = ix.MCEIRL(solver="lbfgs", tol=1e-4, progress=False).fit(mdp, reward, expert)
     assert fit.converged and np.abs(fit.reward.weights - [1.0, -0.5]).max() < 1e-3
 
