@@ -240,6 +240,8 @@ class Expert(eqx.Module):
         if self.given_occupancy is not None or self.mdp.terminal is not None:
             return None
         final = self._final_states()
+        if not len(final):
+            return None
         with scope():
             probe = np.random.default_rng(0).normal(size=reward.num_parameters)
             parameters = Flattening.of(reward.parameters).unflatten(probe)
