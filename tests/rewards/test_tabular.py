@@ -79,7 +79,7 @@ def test_a_table_of_another_mdp_is_refused(over, method):
 def test_a_table_on_the_host_is_laid_out_without_a_program(over, monkeypatch):
     mdp, values = as_mdp(random_problem(0)), random_reward(3, over)
     expected = np.broadcast_to(values[:, None] if over == "s" else values, (S, A))
-    compiled = jax.jit(TabularReward(over, values).table)(mdp)
+    compiled = jax.jit(lambda mdp: TabularReward(over, values).table(mdp))(mdp)
     assert np.allclose(compiled, expected, rtol=1e-6)
     monkeypatch.setattr("irlax.rewards.reward._reward_at", None)
     assert np.array_equal(TabularReward(over, values).table(mdp), expected)
