@@ -89,7 +89,7 @@ def sharded_dynamics(
     if mesh.size > 1:
         return Successors(links_over(mesh, successors), weights), start
     (device,) = mesh.devices.flat
-    listed = jax.device_put(successors[0], by_link)
+    listed = jax.make_array_from_single_device_arrays((width, groups, num_states), by_link, successors)
     return Successors(Links(listed, _predecessors(listed, weights, device)), weights), start
 
 
