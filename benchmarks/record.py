@@ -4,13 +4,12 @@ Nothing here names a host or a person, and nothing imports JAX: a process that o
 """
 
 import json
-import multiprocessing
 import os
 import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,10 +49,30 @@ def machine() -> dict[str, Any]:
     return facts
 
 
-def spread(job: Callable[[Any], Any], work: Sequence[Any], workers: int) -> Iterator[Any]:
-    """What `job` makes of each piece of work, as it comes, each in a process of its own, so many at a time."""
-    with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
-        yield from pool.imap_unordered(job, work, chunksize=1)
+def swept(
+    function: Callable[..., Any], cases: Sequence[dict[str, Any]], workers: int, folder: Path | None = None
+) -> list[Any]:
+    """What a function returns for the arguments of each case, in order, by a sweep of so many worker processes.
+
+    It may return whatever JSON holds. With a `folder`, a sweep that was killed goes on.
+    """
+    # Not above: a process that only starts others imports neither JAX nor pandas.
+    from irlax.engine import Processes, map_fits
+    from irlax.engine.task import function_name
+
+    tasks = [{"function": function_name(function), "given": case} for case in cases]
+    # One worker has all threads for itself.
+    sweep = map_fits(found, tasks, engine=Processes(workers, threads=1 if workers > 1 else None), out=folder)
+    if sweep.errors:
+        raise RuntimeError(sweep.errors[0]["traceback"])
+    return [json.loads(text) for text in sweep.table["found"]]
+
+
+def found(function: str, given: dict[str, Any]) -> dict[str, str]:
+    """A row of the table of a sweep: what a function returned, as JSON, because it may have parts."""
+    from irlax.engine.task import function_of
+
+    return {"found": json.dumps(function_of(function)(**given), default=lambda value: value.tolist())}
 
 
 def write(path: Path, record: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ def part(first, last, side):
 
 
 def results(mdp, side):
-    """What is compared: values, visits, and the weights of a fit to visits, all on the host."""
+    """What is compared: values, visits, and the weights of a fit to visits, all spread as the MDP is."""
     import irlax as ix
 
     state = np.arange(side**2)
@@ -35,13 +35,15 @@ def results(mdp, side):
     expert = ix.soft_plan(mdp, features @ [1.0, -0.5])
     visits = ix.visits(mdp, expert)
     fit = ix.MCEIRL(progress=False).fit(mdp, ix.LinearReward(features), occupancy=visits)
-    return {"value": np.asarray(expert.value[0]), "visits": visits, "weights": fit.reward.weights}
+    assert "converged" in str(fit.summary()) and "values at t = 0" in str(expert.summary())
+    return {"value": expert.value, "visits": visits, "weights": fit.reward.weights, "policy": fit.policy}
 
 
 def main(port, number, of, folder, side):
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{port}", of, number)
     import irlax as ix
+    from irlax.mdp import gathered
 
     mesh = jax.make_mesh((of,), ("states",))
     mdp = ix.MDP.from_shards(
@@ -49,6 +51,10 @@ def main(port, number, of, folder, side):
     )
     own = sum(shard.data.nbytes for shard in mdp.dynamics.probs.addressable_shards)
     found = results(mdp, side)
+    for name in ("value", "visits", "policy"):
+        # Nothing that has a number for each state is whole anywhere.
+        assert sum(shard.data.nbytes for shard in found[name].addressable_shards) * of == found[name].nbytes, name
+    found = {name: gathered(array) for name, array in found.items()}
     if number == 0:
         np.savez(f"{folder}/found.npz", **found)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

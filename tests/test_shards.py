@@ -1,6 +1,7 @@
 """One MDP in several processes, each of which loads its own states: as one process that holds all of them."""
 
 import json
+import math
 import os
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 import irlax as ix
 from irlax.mdp import save_part
+from tests.planning.test_large import dense_soft
 from tests.shards import DISCOUNT, HORIZON, part, results
 
 SIDE = 12
@@ -30,8 +32,8 @@ def expected():
     return results(whole(), SIDE)
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_processes_with_a_share_each_find_what_one_finds(tmp_path, expected, processes):
+def test_processes_with_a_share_each_find_what_one_finds(tmp_path, expected):
+    processes = 4
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -87,6 +89,58 @@ def test_next_states_that_all_actions_share_are_given_once():
     assert np.abs(ix.visits(mdp, ix.soft_plan(mdp, reward)) - expected).max() < 1e-12
 
 
+def test_compiled_plans_of_parts_are_those_of_dense_matrices():
+    side, horizon = 24, 5  # too many states for plans on the host
+    reward = np.random.default_rng(0).normal(size=side**2)
+    successors, probs, initial = part(0, side**2, side)
+    whole = ix.MDP.from_successors(successors, probs, initial, discount=DISCOUNT, horizon=horizon)
+    value, expected = dense_soft(whole, reward, horizon)
+    for narrow, accuracy in ((False, 1e-12), (True, 1e-5)):
+        mdp = ix.MDP.from_shards(
+            lambda first, last: (successors[first:last, :1], probs[first:last], initial[first:last]),
+            mesh(),
+            num_states=side**2,
+            discount=DISCOUNT,
+            horizon=horizon,
+            single_precision=narrow,
+        )
+        stored = whole.single_precision() if narrow else whole
+        assert mdp.dynamics.probs.dtype == mdp.initial.dtype == stored.initial.dtype
+        assert np.array_equal(mdp.dynamics.to_dense(), stored.dynamics.to_dense())
+        plan = ix.soft_plan(mdp, reward)
+        assert np.abs(plan.value - value).max() < accuracy
+        assert np.abs(ix.visits(mdp, plan) - expected).max() < accuracy
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (4, 2)])
+def test_a_table_is_loaded_a_few_rows_at_a_time(monkeypatch, shape):
+    monkeypatch.setattr("irlax.mdp.shards.AT_ONCE", 50 * math.prod(shape))  # three pieces
+    table = np.random.default_rng(0).normal(size=(STATES, *shape))
+    called = []
+
+    def rows(first, last):
+        called.append(last - first)
+        return table[first:last]
+
+    assert np.array_equal(one_device().load_table(rows), table)
+    assert called == [1, 50, 50, 50]
+
+
+def test_placed_features_weigh_as_those_of_the_host():
+    mdp, rng = one_device(), np.random.default_rng(0)
+    features, known = rng.normal(size=(STATES, 4, 3)), rng.normal(size=(STATES, 4))
+    features[..., 2] = 0
+    weights = np.array([1.0, -0.5, 2.0])
+    table = mdp.load_table(lambda first, last: features[first:last])
+    reward = ix.LinearReward(table, weights, known=mdp.load_table(lambda first, last: known[first:last]))
+    assert np.abs(reward.table(mdp) - (features @ weights + known)).max() < 1e-12
+    assert np.array_equal(reward.scales(mdp), [*np.abs(features).max(axis=(0, 1))[:2], 1])
+    with jax.enable_x64(True):
+        wrong = table.at[3, 1, 0].set(np.nan)
+    with pytest.raises(ValueError, match=r"`features` must be finite.*\(3, 1, 0\)"):
+        ix.LinearReward(wrong)
+
+
 def test_features_stay_where_the_states_are(expected):
     mdp = one_device(single_precision=True)
     state = np.arange(STATES)
@@ -96,7 +150,7 @@ def test_features_stay_where_the_states_are(expected):
     reward = ix.LinearReward(table)
     assert reward.features is table
     expert = ix.soft_plan(mdp, ix.LinearReward(table, [1.0, -0.5]))
-    assert np.abs(expert.value[0] - expected["value"]).max() < 1e-5
+    assert np.abs(expert.value[0] - expected["value"][0]).max() < 1e-5
     fit = ix.MCEIRL(solver="lbfgs", tol=1e-4, progress=False).fit(mdp, reward, expert)
     assert fit.converged and np.abs(fit.reward.weights - [1.0, -0.5]).max() < 1e-3
 

@@ -37,10 +37,6 @@ EPISODES = 100
 POINTS = 50
 
 
-def _trained(work: tuple[Any, ...]) -> dict[str, Any]:
-    return trained(*work)
-
-
 def trained(learner: str, name: str, seeds: int, steps: int | None) -> dict[str, Any]:
     """One learner on one problem, all seeds side by side."""
     env, settings = ix.envs.make(name), EXCEPTIONS.get((learner, name), LEARNERS[learner])
@@ -49,7 +45,7 @@ def trained(learner: str, name: str, seeds: int, steps: int | None) -> dict[str,
     seconds = time.perf_counter() - began
     returns = [evaluated(env, result.policy, seed) for seed in range(seeds)]
     taken = int(result.steps[-1])
-    return {
+    row = {
         "learner": learner,
         "problem": name,
         "bar": BARS[name],
@@ -63,6 +59,9 @@ def trained(learner: str, name: str, seeds: int, steps: int | None) -> dict[str,
         "device": jax.devices()[0].device_kind,
         "commit": record.commit(),
     }
+    told = {key: row[key] for key in ("learner", "problem", "median_return", "returns_by_seed", "seconds")}
+    print(told, file=sys.stderr, flush=True)
+    return row
 
 
 def evaluated(env: Any, policies: Any, seed: int) -> float:
@@ -108,12 +107,9 @@ def main() -> None:
         parser.error("--seeds must be at least 2: an interval needs two seeds.")
     source = record.provenance("benchmarks.quality.control", "irlax", "jax")
     names = options.only or list(BARS)
-    work = [(learner, name, options.seeds, options.steps) for name in names for learner in options.learners]
-    rows = []
-    for row in record.spread(_trained, work, options.workers):
-        rows.append(row)
-        told = {key: row[key] for key in ("learner", "problem", "median_return", "returns_by_seed", "seconds")}
-        print(told, file=sys.stderr, flush=True)
+    given = {"seeds": options.seeds, "steps": options.steps}
+    cases = [{"learner": learner, "name": name, **given} for name in names for learner in options.learners]
+    rows = record.swept(trained, cases, options.workers)
     rows.sort(key=lambda row: (list(BARS).index(row["problem"]), row["learner"]))
     settings = {
         "seeds": options.seeds,

@@ -21,44 +21,39 @@ CASES = {
     "over the episodes of one animal": {"sigma": (0.25, 0.1, 0.0), "periods": 60, "steps": 40, "over": "episodes"},
 }
 NUM_STATES, NUM_ACTIONS, DISCOUNT, FIRST = 6, 3, 0.9, (1.0, -0.5, 0.5)
-CHUNK = 25
 
 
-def replicates(work):
-    """The figures of some data sets of one case."""
+def replicate(name, seed):
+    """The figures of one data set of a case."""
     import jax
 
     import irlax as ix
     from irlax.demos.demonstrations import from_rows
 
-    name, seeds = work
     case = CASES[name]
     sigma, periods = np.array(case["sigma"]), case["periods"]
     mdp = ix.envs.RandomMDP(NUM_STATES, NUM_ACTIONS, discount=DISCOUNT, seed=0).mdp
     features = np.random.default_rng(0).normal(size=(NUM_STATES, NUM_ACTIONS, len(sigma)))
-    found = []
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        steps = rng.normal(size=(periods - 1, len(sigma))) * sigma
-        truth = np.cumsum(np.concatenate([[FIRST], steps]), axis=0)
-        policies = np.stack([np.asarray(ix.soft_plan(mdp, features @ theta).policy) for theta in truth])
-        keys = jax.random.split(jax.random.key(seed), periods)
-        if case["over"] == "steps":
-            demos = ix.rollout(mdp.replace(horizon=periods), policies, num=case["individuals"], key=keys[0])
-        else:
-            pairs = zip(policies, keys, strict=True)
-            parts = [ix.rollout(mdp, policy, num=1, key=key, length=case["steps"]) for policy, key in pairs]
-            rows = [np.concatenate([getattr(part, field) for part in parts]) for field in ("states", "actions")]
-            demos = from_rows(*rows, np.full(periods, case["steps"]))
-        began = time.perf_counter()
-        fit = ix.DriftingIRL(over=case["over"]).fit(mdp, ix.LinearReward(features), demos)
-        seconds = time.perf_counter() - began
-        inside = {}
-        for wider in (False, True):
-            low, high = np.moveaxis(fit.bands(size_uncertainty=wider)[0], -1, 0)
-            inside[wider] = ((low <= truth) & (truth <= high)).mean(axis=0)
-        found.append((fit.converged, inside[True], inside[False], fit.drift, fit.p_value, seconds))
-    return name, found
+    rng = np.random.default_rng(seed)
+    steps = rng.normal(size=(periods - 1, len(sigma))) * sigma
+    truth = np.cumsum(np.concatenate([[FIRST], steps]), axis=0)
+    policies = np.stack([np.asarray(ix.soft_plan(mdp, features @ theta).policy) for theta in truth])
+    keys = jax.random.split(jax.random.key(seed), periods)
+    if case["over"] == "steps":
+        demos = ix.rollout(mdp.replace(horizon=periods), policies, num=case["individuals"], key=keys[0])
+    else:
+        pairs = zip(policies, keys, strict=True)
+        parts = [ix.rollout(mdp, policy, num=1, key=key, length=case["steps"]) for policy, key in pairs]
+        rows = [np.concatenate([getattr(part, field) for part in parts]) for field in ("states", "actions")]
+        demos = from_rows(*rows, np.full(periods, case["steps"]))
+    began = time.perf_counter()
+    fit = ix.DriftingIRL(over=case["over"]).fit(mdp, ix.LinearReward(features), demos)
+    seconds = time.perf_counter() - began
+    inside = {}
+    for wider in (False, True):
+        low, high = np.moveaxis(fit.bands(size_uncertainty=wider)[0], -1, 0)
+        inside[wider] = ((low <= truth) & (truth <= high)).mean(axis=0)
+    return [fit.converged, inside[True], inside[False], fit.drift, fit.p_value, seconds]
 
 
 def figures(case, found):
@@ -86,12 +81,11 @@ def main():
     given = parser.parse_args()
     source = record.provenance("benchmarks.quality.drifting", "jax")
     names = [given.only] if given.only else list(CASES)
-    chunks = [range(first, min(first + CHUNK, given.datasets)) for first in range(0, given.datasets, CHUNK)]
+    cases = [{"name": name, "seed": seed} for name in names for seed in range(given.datasets)]
+    parts = zip(cases, record.swept(replicate, cases, given.processes), strict=True)
     found = {name: [] for name in names}
-    work = [(name, chunk) for name in names for chunk in chunks]
-    for name, part in record.spread(replicates, work, given.processes):
-        found[name] += part
-        print(f"{name}: {len(found[name])} of {given.datasets}", flush=True)
+    for case, part in parts:
+        found[case["name"]].append(part)
     results = {name: figures(CASES[name], found[name]) for name in names}
     print(json.dumps(results, indent=2))
     problem = {"states": NUM_STATES, "actions": NUM_ACTIONS, "discount": DISCOUNT, "first": FIRST}

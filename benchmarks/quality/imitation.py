@@ -25,20 +25,22 @@ DEMOS = (1, 5, 20)
 MODULE = "benchmarks.quality.imitation"
 
 
-def scored(method: str, problem: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+def scored(
+    method: str, problem: str, *, counts: list[int], seeds: int, rounds: int | None, after_end: str
+) -> list[dict[str, Any]]:
     """One estimator on one problem, from each number of demonstrations."""
-    shown = {"after_end": options.after_end}
+    shown = {"after_end": after_end}
     env, everything = ix.envs.make(problem, **shown), ix.expert_demos(problem, **shown)
-    own = options.rounds is None or method == "BehaviouralCloning"
-    settings = {} if own else {"rounds": ix.Rounds(num=options.rounds)}
+    own = rounds is None or method == "BehaviouralCloning"
+    settings = {} if own else {"rounds": ix.Rounds(num=rounds)}
     estimator = getattr(ix, method)(**settings)
     references = ReferenceReturns.of(env, float(everything.returns.mean()))
     rows = []
-    for count in options.demos:
+    for count in counts:
         # The first few over and over: as many rows whatever their number, so that nothing is compiled anew.
         demos = everything.select(np.arange(everything.num_episodes) % count)
         began = time.perf_counter()
-        fits = fitted(estimator, env, demos, options.seeds)
+        fits = fitted(estimator, env, demos, seeds)
         seconds = time.perf_counter() - began
         scores = np.array([references.score(fit.returns.mean()) for fit in fits])
         rows.append(
@@ -108,10 +110,6 @@ def _cell(row: dict[str, Any] | None) -> str:
     return "" if row is None else f"{row['score']:.2f} [{row['interval'][0]:.2f}, {row['interval'][1]:.2f}]"
 
 
-def _job(work: tuple[str, str, argparse.Namespace]) -> list[dict[str, Any]]:
-    return scored(*work)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=record.RESULTS / "imitation.json")
@@ -123,14 +121,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="by default, each estimator's own")
     parser.add_argument("--after-end", choices=("absorbing", "fixed-horizon"), default=ENV_OPTIONS["after_end"])
     parser.add_argument("--workers", type=int, default=1, help="processes, for machines that have room for them")
+    parser.add_argument("--sweep", type=Path, help="folder of the sweep, with which a run that was killed goes on")
     options = parser.parse_args()
     source = record.provenance(MODULE, "irlax", "jax")
-    work = [(method, problem, options) for problem in options.problems for method in options.methods]
+    given = {"counts": options.demos, "seeds": options.seeds, "rounds": options.rounds, "after_end": options.after_end}
+    pairs = [{"method": method, "problem": problem} for problem in options.problems for method in options.methods]
     before = json.loads(options.out.read_text())["figures"] if options.out.exists() else []
     found = {_place(row): row for row in before}
-    for rows in record.spread(_job, work, options.workers):
+    for rows in record.swept(scored, [pair | given for pair in pairs], options.workers, options.sweep):
         found |= {_place(row): row for row in rows}
-        record.write(options.out, {**source, "key": HELD_OUT_KEY, "figures": [found[k] for k in sorted(found)]})
+    record.write(options.out, {**source, "key": HELD_OUT_KEY, "figures": [found[k] for k in sorted(found)]})
     figures.save(drawn(list(found.values()), max(DEMOS)), options.figure)
     print(table(list(found.values())))
 

@@ -8,8 +8,8 @@ points, the panel sees sixteen bins by quantiles. "types": machines of owners of
 "discount": machines under a load that moves the next state but not the reward, so that the discount is identified; on
 the same panels a formula that leaves nothing out must report "not identified". "alike": panels that look like these,
 but the load moves nothing, and the formula leaves the form of the wear open: what is estimated of the load is noise,
-and the data bound no discount. Nothing of irlax is used to simulate. Each process takes its share of the panels one
-after the other, so that only its first ones are compiled for; their seconds are not in the times. Writes
+and the data bound no discount. Nothing of irlax is used to simulate. Each process takes panel after
+panel, so that only its first ones are compiled for. Writes
 benchmarks/results/panels.json, where `--only` replaces one problem and keeps the others.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from benchmarks.record import RESULTS, provenance, spread, write
+from benchmarks.record import RESULTS, provenance, swept, write
 from scipy.stats import binom
 
 POINTS, DISCOUNT, WAGE = 120, 0.9, 0.5
@@ -211,16 +211,12 @@ def fit_discount(seed):
 PROBLEMS = {"lives": fit_lives, "types": fit_types, "discount": fit_discount, "alike": fit_alike}
 
 
-def share(job):
-    """One process's panels of one problem, with the seconds of each."""
-    problem, seeds = job
-    found = []
+def one_panel(problem, seed):
+    """What is found in one panel, and the seconds that it took."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for seed in seeds:
-            began = time.perf_counter()
-            found.append(PROBLEMS[problem](seed) | {"seconds": time.perf_counter() - began, "seed": seed})
-    return problem, found
+        began = time.perf_counter()
+        return PROBLEMS[problem](seed) | {"seconds": time.perf_counter() - began, "seed": seed}
 
 
 def figures(problem, found):
@@ -275,11 +271,10 @@ def main():
     source = provenance("benchmarks.quality.panels", "jax", "formulaic")
     seeds = 1_000_000 * given.seed + np.arange(given.panels)
     names = [given.only] if given.only else list(PROBLEMS)
-    work = [(name, part.tolist()) for name in names for part in np.array_split(seeds, given.processes) if len(part)]
+    cases = [{"problem": name, "seed": int(seed)} for name in names for seed in seeds]
     results = {name: [] for name in names}
-    for problem, found in map(share, work) if given.processes == 1 else spread(share, work, given.processes):
-        results[problem] += found
-        print(problem, len(results[problem]), flush=True)
+    for case, found in zip(cases, swept(one_panel, cases, given.processes), strict=True):
+        results[case["problem"]].append(found)
     record = json.loads(given.out.read_text()) if given.out.exists() else {}
     record |= {name: source | {"figures": figures(name, found)} for name, found in results.items()}
     print(json.dumps(record, indent=2))

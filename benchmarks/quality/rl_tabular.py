@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from benchmarks.record import RESULTS, provenance, spread, write
+from benchmarks.record import RESULTS, provenance, swept, write
 
 import irlax as ix
 from irlax.rl import PPO, SAC
@@ -55,9 +55,8 @@ def problems() -> dict[str, Any]:
     }
 
 
-def compare(work: tuple[str, str, int]) -> dict[str, Any]:
+def compare(name: str, learner: str, seed: int) -> dict[str, Any]:
     """A learner on a problem, with a seed."""
-    name, learner, seed = work
     problem = problems()[name]
     mdp, reward = ix.envs.complete(problem.mdp, problem.reward)
     plan = ix.soft_plan(mdp, reward)
@@ -70,7 +69,7 @@ def compare(work: tuple[str, str, int]) -> dict[str, Any]:
     policy = np.exp(jax.vmap(result.policy.log_probs)(everywhere))
     value = np.asarray(jax.vmap(result.value)(everywhere))
     variation = 0.5 * np.abs(policy - plan.policy).sum(axis=1)[visited]
-    return {
+    row = {
         "problem": name,
         "learner": learner,
         "seed": seed,
@@ -80,6 +79,8 @@ def compare(work: tuple[str, str, int]) -> dict[str, Any]:
         "largest_value_error": float(np.abs(value - plan.value)[visited].max()),
         "seconds": round(time.perf_counter() - began, 1),
     }
+    print(json.dumps(row), file=sys.stderr, flush=True)
+    return row
 
 
 def main() -> None:
@@ -91,11 +92,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="processes, for machines that have room for them")
     options = parser.parse_args()
     source = provenance("benchmarks.quality.rl_tabular", "irlax", "jax")
-    work = [(name, learner, options.seed) for name in options.only for learner in options.learners]
-    rows = []
-    for row in spread(compare, work, options.workers):
-        rows.append(row)
-        print(json.dumps(row), file=sys.stderr, flush=True)
+    pairs = [{"name": name, "learner": learner} for name in options.only for learner in options.learners]
+    rows = swept(compare, [pair | {"seed": options.seed} for pair in pairs], options.workers)
     rows.sort(key=lambda row: (options.only.index(row["problem"]), row["learner"]))
     result = {
         **source,

@@ -56,13 +56,12 @@ def fitted(places, rows, l2, starts):
     return estimator.fit(places.mdp, ix.TabularReward("s"), places.demos.select(rows), key=jax.random.key(0))
 
 
-def held_out_score(work):
+def held_out_score(folder, discount, l2, fold):
     """The score of one fold of the training sequences, after learning from the others."""
-    folder, discount, l2, fold = work
     places, _, _ = world(folder, discount)
     parts = np.where(TESTED, -1, (np.cumsum(~TESTED) - 1) % FOLDS)
     fit = fitted(places, (parts != fold) & ~TESTED, l2, 2)
-    return l2, fit.score(places.demos.select(parts == fold))
+    return fit.score(places.demos.select(parts == fold))
 
 
 def planning(folder):
@@ -98,9 +97,10 @@ def grid(given):
 
     profile = planning(given.data)
     discount = max(profile, key=lambda discount: profile[discount]["log_likelihood"])
-    work = [(given.data, discount, l2, fold) for l2 in PENALTIES for fold in range(FOLDS)]
-    scores = spread(held_out_score, work, given.processes)
-    validated = {l2: float(np.mean([score for of, score in scores if of == l2])) for l2 in PENALTIES}
+    of_data = {"folder": str(given.data), "discount": discount}
+    cases = [of_data | {"l2": l2, "fold": fold} for l2 in PENALTIES for fold in range(FOLDS)]
+    scores = np.reshape(record.swept(held_out_score, cases, given.processes), (len(PENALTIES), FOLDS))
+    validated = dict(zip(PENALTIES, scores.mean(axis=1).tolist(), strict=True))
     l2 = max(validated, key=validated.get)
     places, motives, rewards = world(given.data, discount)
     truth = motives[TESTED].ravel()
@@ -276,19 +276,18 @@ def panel(seed, num_motives, *, num=40, length=60, gaps=0.0):
     return mdp, ix.LinearReward(features), demos, (REWARDS[:num_motives], initial)
 
 
-def covered(work):
+def covered(seed, gaps):
     """Whether each 95% interval of one panel contains the truth."""
     import jax
 
     import irlax as ix
 
-    seed, gaps = work
     mdp, reward, demos, (theta, initial) = panel(seed, 2, gaps=gaps)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = ix.SwitchingIRL(num_starts=4, progress=False).fit(mdp, reward, demos, key=jax.random.key(seed))
     if not fit.converged:
-        return seed, gaps, None
+        return None
     # Motives have no names: they are matched to the truth by their rewards.
     distance = np.linalg.norm(fit.parameters[0] - theta, axis=1)
     order = [0, 1] if distance[0] < distance[1] else [1, 0]
@@ -303,16 +302,16 @@ def covered(work):
         found[kind] = {
             name: (np.abs(value - true) < 1.959964 * error).tolist() for name, (value, error, true) in parts.items()
         }
-    return seed, gaps, found
+    return found
 
 
 def coverage(given):
     """How often 95% intervals contain the truth."""
-    work = [(seed, gaps) for gaps in (0.0, 0.2) for seed in range(given.replicates)]
+    cases = [{"seed": seed, "gaps": gaps} for gaps in (0.0, 0.2) for seed in range(given.replicates)]
     result = {}
-    found = spread(covered, work, given.processes)
+    found = record.swept(covered, cases, given.processes)
     for gaps in (0.0, 0.2):
-        fits = [each for _, of, each in found if of == gaps]
+        fits = [each for case, each in zip(cases, found, strict=True) if case["gaps"] == gaps]
         good = [each for each in fits if each is not None]
         rows = {
             f"{kind}, {name}": float(np.mean([each[kind][name] for each in good]))
@@ -359,7 +358,7 @@ def covered_states(seed):
 
 def states(given):
     """How often 95% intervals contain the truth where switching depends on the state."""
-    fits = spread(covered_states, list(range(given.replicates)), given.processes)
+    fits = record.swept(covered_states, [{"seed": seed} for seed in range(given.replicates)], given.processes)
     good = [each for each in fits if each is not None]
     rows = {name: float(np.mean([each[name] for each in good])) for name in good[0]}
     return {"panels": len(fits), "converged": len(good), "coverage": rounded(rows)}
@@ -476,26 +475,29 @@ def searched(problem, seed):
     return found
 
 
-def chosen(work):
+def chosen(seed, num_motives):
     """The number of motives that each criterion chooses for one panel."""
     import jax
 
     import irlax as ix
 
-    seed, num_motives = work
     mdp, reward, demos, _ = panel(10_000 + seed, num_motives)
     estimator = ix.SwitchingIRL(num_starts=6, progress=False)
     curve = ix.compare_numbers(estimator, mdp, reward, demos, key=jax.random.key(seed), numbers=(1, 2, 3, 4), folds=3)
-    return num_motives, {by: curve.best(by) for by in ("bic", "held-out", "aic")}
+    return {by: curve.best(by) for by in ("bic", "held-out", "aic")}
 
 
 def number(given):
     """How often the right number of motives is chosen, over panels with two and with three."""
-    work = [(seed, num_motives) for num_motives in (2, 3) for seed in range(given.panels)]
-    found = spread(chosen, work, given.processes)
+    cases = [{"seed": seed, "num_motives": number} for number in (2, 3) for seed in range(given.panels)]
+    found = record.swept(chosen, cases, given.processes)
+    truth = [case["num_motives"] for case in cases]
     return {
         f"{true} motives": {
-            by: {"right": sum(each[by] == true for of, each in found if of == true), "panels": given.panels}
+            by: {
+                "right": sum(each[by] == of == true for of, each in zip(truth, found, strict=True)),
+                "panels": given.panels,
+            }
             for by in ("bic", "held-out", "aic")
         }
         for true in (2, 3)
@@ -507,13 +509,13 @@ DRIVERS = {"free_flow_time": np.array([-1.0, -0.6]), "left": np.array([0.0, -3.0
 MEMBERS, TRIPS_OF_EACH = np.array([45, 30]), 10
 
 
-def covered_drivers(work):
+def covered_drivers(networks, seed):
     """Whether each 95% interval of one panel of drivers contains the truth."""
     import jax
 
     import irlax as ix
 
-    folder, seed = Path(work[0]), work[1]
+    folder = Path(networks)
     nodes = folder / "SiouxFalls_node.tntp"
     net = ix.routes.read_network(folder / "SiouxFalls_net.tntp", nodes=nodes).links_as_states(uturns=False)
     rng, ways = np.random.default_rng(seed), []
@@ -546,7 +548,8 @@ def covered_drivers(work):
 
 def goals(given):
     """Types of drivers on the way to goals."""
-    fits = spread(covered_drivers, [(given.networks, seed) for seed in range(given.replicates)], given.processes)
+    cases = [{"networks": str(given.networks), "seed": seed} for seed in range(given.replicates)]
+    fits = record.swept(covered_drivers, cases, given.processes)
     good = [each for each in fits if each is not None]
     rows = {
         f"{kind}, {name}": float(np.mean([each[kind][name] for each in good]))
@@ -555,18 +558,6 @@ def goals(given):
     }
     told = float(np.mean([each["told_apart"] for each in good]))
     return rounded({"panels": len(fits), "converged": len(good), "coverage": rows, "types_told_apart": told})
-
-
-def in_turn(work):
-    """The results of some pieces of work in one process, which share compiled programs."""
-    function, pieces = work
-    return [function(each) for each in pieces]
-
-
-def spread(function, work, processes):
-    """The results of all work, by so many processes."""
-    pieces = [(function, work[i::processes]) for i in range(processes)]
-    return [each for part in record.spread(in_turn, pieces, processes) for each in part]
 
 
 def labyrinth(discount=0.95):

@@ -31,20 +31,23 @@ def main() -> None:
     source["machine"]["device"] = jax.devices()[0].device_kind
     mazes = Mazes.of(options.seeds, options.steps)
     figures = [{"reward": TRUTH, "returns": np.round(mazes.true_returns, 2).tolist(), "published": PUBLISHED[TRUTH]}]
-    work = [(name, mazes.true_returns, options) for name in options.only]
-    found = {row["reward"]: row for row in record.spread(carried, work, options.workers)}
-    figures += [found[name] for name in options.only]
+    given = {
+        "true_returns": mazes.true_returns,
+        "seeds": options.seeds,
+        "rounds": options.rounds,
+        "steps": options.steps,
+    }
+    figures += record.swept(carried, [{"name": name, **given} for name in options.only], options.workers)
     record.write(options.out, {**source, "random": round(mazes.references.random, 2), "figures": figures})
     print(table(figures))
 
 
-def carried(work: tuple[str, list[float], argparse.Namespace]) -> dict[str, Any]:
+def carried(name: str, true_returns: list[float], seeds: int, rounds: int | None, steps: int | None) -> dict[str, Any]:
     """One reward, to the other maze, of which is known what the true reward earns there."""
-    name, true_returns, options = work
     estimator = ROWS[name]
-    if options.rounds is not None:
-        estimator = dataclasses.replace(estimator, rounds=dataclasses.replace(estimator.rounds, num=options.rounds))
-    found = transfer(estimator, Mazes.with_returns(true_returns), seeds=options.seeds, steps=options.steps)
+    if rounds is not None:
+        estimator = dataclasses.replace(estimator, rounds=dataclasses.replace(estimator.rounds, num=rounds))
+    found = transfer(estimator, Mazes.with_returns(true_returns), seeds=seeds, steps=steps)
     row = {
         "reward": name,
         "returns": np.round(found.new_returns, 2).tolist(),

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -33,6 +33,12 @@ def is_traced(*trees: Any) -> bool:
 def is_placed(array: Any) -> bool:
     """Whether an array was placed on a mesh of devices: then it stays there, as it is."""
     return isinstance(array, jax.Array) and not is_traced(array) and isinstance(array.sharding, NamedSharding)
+
+
+def is_spread(array: Any) -> bool:
+    """Whether parts of an array are on other processes, so that it can be computed with, but not read."""
+    concrete = isinstance(array, jax.Array) and not is_traced(array)
+    return concrete and not array.is_fully_addressable and not array.is_fully_replicated
 
 
 def staged() -> bool:
@@ -53,6 +59,19 @@ def to_device(array: Any, dtype: Any = None) -> Any:
     return jax.device_put(array if dtype is None else array.astype(dtype, copy=False))
 
 
+def to_device_as(like: Any, table: Any) -> Any:
+    """`to_device` for a table whose last axis runs over states, spread over processes if `like`, [S], is."""
+    if not is_spread(like) or not isinstance(table, np.ndarray):
+        return to_device(table)
+    where = NamedSharding(like.sharding.mesh, PartitionSpec(*[None] * (table.ndim - 1), *like.sharding.spec))
+    return jax.make_array_from_callback(table.shape, where, lambda index: table[index])
+
+
+def to_host(array: Any) -> Any:
+    """The array in NumPy; where parts of it are on other processes, as it is: no host need have room for the whole."""
+    return array if is_spread(array) else np.asarray(array)
+
+
 def exact(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """Make a function compute in float64 when called from the host; inside a trace the arguments decide."""
 
@@ -71,14 +90,7 @@ def _to_host(tree: Result) -> Result:
     """The tree with NumPy arrays for JAX arrays, but for modules that stay on the device."""
 
     def to_numpy(leaf: Any) -> Any:
-        if not isinstance(leaf, jax.Array):
-            return leaf
-        if not leaf.is_fully_addressable:
-            # Sharded over several hosts: each host gets the whole array.
-            from jax.experimental.multihost_utils import process_allgather
-
-            return np.asarray(process_allgather(leaf, tiled=True))
-        return np.asarray(leaf)
+        return to_host(leaf) if isinstance(leaf, jax.Array) else leaf
 
     return jax.tree.map(to_numpy, tree, is_leaf=lambda node: isinstance(node, StaysOnDevice))
 

@@ -27,14 +27,34 @@ def test_rosenbrock_to_the_bottom():
         state = lbfgs.State.at(jnp.full(6, -1.0), 10, None)
         evaluate = jax.value_and_grad(loss, has_aux=True)
         size = lambda gradient: jnp.abs(gradient).max()  # noqa: E731
-        run = jax.jit(lambda state: lbfgs.advance(evaluate, size, state, limit=500, tol=1e-9, length=500))
-        chunk = run(state)
+        given = {"limit": 500, "tol": 1e-9, "length": 500, "rounding": 1e-13}
+        chunk = jax.jit(lambda state: lbfgs.advance(evaluate, size, state, **given))(state)
     count = int(chunk.state.count)
     np.testing.assert_allclose(chunk.state.x, 1, atol=1e-8)
     losses, points = np.asarray(chunk.losses)[:count], np.asarray(chunk.parameters)[:count]
     np.testing.assert_allclose(losses, [rosen(point) for point in points], rtol=1e-12, atol=1e-18)
     np.testing.assert_allclose(np.asarray(chunk.gradients)[3], rosen_der(points[3]), rtol=1e-10)
     assert (np.diff(losses) <= 0).all()
+
+
+def test_below_the_rounding_of_a_loss_in_single_precision_its_slope_decides():
+    goal, stretch = np.linspace(1, 2, 6, dtype=np.float32), np.geomspace(1, 30, 6, dtype=np.float32)
+
+    def loss(x, warm_start):
+        # As where many numbers are added up: what is lost depends on the point, and changes no slope.
+        lost = jax.lax.stop_gradient(0.2 * jnp.sin(1e4 * x.sum()))
+        return 1e6 + lost + (stretch * (x - goal) ** 2).sum(), warm_start
+
+    def end(rounding):
+        given = {"limit": 100, "tol": 1e-4, "length": 1, "rounding": rounding}
+        size, evaluate = (lambda gradient: jnp.abs(gradient).max()), jax.value_and_grad(loss, has_aux=True)
+        state = lbfgs.State.at(np.zeros(6, np.float32), 10, None)
+        return jax.jit(lambda state: lbfgs.advance(evaluate, size, state, **given).state)(state)
+
+    found = end(1e-6)
+    assert not found.stalled
+    np.testing.assert_allclose(found.x, goal, atol=1e-4)
+    assert np.abs(end(1e-13).x - goal).max() > 1e-2
 
 
 @pytest.mark.parametrize("horizon", [8, None])

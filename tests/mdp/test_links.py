@@ -8,6 +8,7 @@ import scipy.special
 
 from irlax import MDP
 from irlax.mdp.links import Links, Predecessors
+from irlax.mdp.sparse import Successors
 from irlax.mdp.unrolled import LONG, UNROLL, joined, log_sum_exp, softmax, split, unrolled_map, unrolled_sum
 
 S = LONG + 8
@@ -65,6 +66,20 @@ def test_links_are_listed_on_a_device_as_they_are_on_the_host(goal):
     np.testing.assert_array_equal(device.entries, host.entries)
     np.testing.assert_array_equal(device.owners, host.owners)
     assert len(host.owners) > 0
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_links_listed_on_a_device_carry_mass_as_a_matrix_does(groups):
+    successors, present = pattern(groups, goal=5)
+    rng = np.random.default_rng(3)
+    probs = np.where(present, rng.random((3, 3, S)), 0)
+    mass, matrix = rng.random((3, S)), np.zeros((S, S))
+    wide = np.broadcast_to(successors, probs.shape)
+    np.add.at(matrix, (np.broadcast_to(np.arange(S), wide.shape), wide), probs * mass)
+    with jax.enable_x64(True):
+        listed = jnp.asarray(successors, jnp.int32)
+        links = Links(listed, Predecessors.on_device(listed, jnp.asarray(present)))
+        np.testing.assert_allclose(Successors(links, probs).forward(mass), matrix.sum(axis=0), rtol=1e-12)
 
 
 def test_successors_that_actions_share_are_listed_once():

@@ -1,3 +1,4 @@
+import jax
 import numpy as np
 import pytest
 
@@ -72,3 +73,13 @@ def test_a_table_of_another_mdp_is_refused(over, method):
     reward = TabularReward(over, random_reward(0, over, num_states=S + 1))
     with pytest.raises(ValueError, match=f"the table over '{over}' of this MDP, but has"):
         getattr(reward, method)(as_mdp(random_problem(0)))
+
+
+@pytest.mark.parametrize("over", ["s", "sa"])
+def test_a_table_on_the_host_is_laid_out_without_a_program(over, monkeypatch):
+    mdp, values = as_mdp(random_problem(0)), random_reward(3, over)
+    expected = np.broadcast_to(values[:, None] if over == "s" else values, (S, A))
+    compiled = jax.jit(lambda mdp: TabularReward(over, values).table(mdp))(mdp)
+    assert np.allclose(compiled, expected, rtol=1e-6)
+    monkeypatch.setattr("irlax.rewards.reward._reward_at", None)
+    assert np.array_equal(TabularReward(over, values).table(mdp), expected)

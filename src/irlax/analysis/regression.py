@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import erfc
+import scipy
 
 from irlax.analysis.standard_errors import confidence_interval
 from irlax.tables import Summary, Table, pairs
@@ -51,7 +51,7 @@ def estimate_rows(
     """The columns and rows of a table of estimates; cells are empty where there is no standard error."""
     low, high = confidence_interval(estimates, errors, level).T
     z = estimates / np.where(errors > 0, errors, np.nan)
-    cells = [estimates, errors, z, erfc(np.abs(z) / np.sqrt(2)), low, high]
+    cells = [estimates, errors, z, scipy.special.erfc(np.abs(z) / np.sqrt(2)), low, high]
     rows = [(name, *map(_cell, row)) for name, *row in zip(names, *cells, strict=True)]
     return (head, "estimate", "s.e.", "z", "p", f"{100 * level:.4g}% low", f"{100 * level:.4g}% high"), rows
 

@@ -9,7 +9,7 @@ cluster's summed score. Directions that the data do not identify have no standar
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import chdtrc, ndtri
+import scipy
 
 from irlax import checks
 from irlax.tables import Table
@@ -172,7 +172,7 @@ def confidence_interval(
     """estimate ± z·standard error."""
     if not 0 < level < 1:
         raise ValueError(f"`level` must lie between 0 and 1, but is {level}.")
-    reach = ndtri(0.5 + level / 2) * errors
+    reach = scipy.special.ndtri(0.5 + level / 2) * errors
     return np.stack([estimates - reach, estimates + reach], axis=-1)
 
 
@@ -186,5 +186,5 @@ def likelihood_ratio_test(smaller: float, larger: float, restrictions: int) -> T
             f"or a fit did not converge."
         )
     statistic = 2 * max(gain, 0.0)
-    row = (float(statistic), restrictions, float(chdtrc(restrictions, statistic)))
+    row = (float(statistic), restrictions, float(scipy.special.chdtrc(restrictions, statistic)))
     return Table(("χ²", "restrictions", "p"), [row], title="Likelihood-ratio test")

@@ -10,7 +10,7 @@ from irlax.mdp.memory import Memory
 from irlax.mdp.moves import Moves
 from irlax.mdp.nature import Nature
 from irlax.mdp.rows import OneRow, SeveralRows
-from irlax.mdp.shards import save_part
+from irlax.mdp.shards import gathered, save_part
 from irlax.mdp.sparse import Deterministic, Successors
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "SeveralRows",
     "Successors",
     "Transitions",
+    "gathered",
     "save_part",
     "with_history",
 ]

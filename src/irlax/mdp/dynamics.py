@@ -24,8 +24,8 @@ import numpy as np
 import scipy.sparse as sp
 from jax.scipy.special import entr, logsumexp
 
-from irlax.mdp.links import Links
 from irlax.mdp.sampling import inverse_cdf
+from irlax.mdp.spread_links import AnyLinks
 from irlax.mdp.unrolled import is_unrolled, stored_for_lookup, unrolled_sum
 from irlax.precision import StaysOnDevice, exact
 from irlax.typing import Array, Float, Int, Shaped
@@ -35,7 +35,7 @@ class Transitions(NamedTuple):
     """The transitions that dynamics store; those that cannot happen have probability 0."""
 
     #: The next states; None if every state is one, in order.
-    links: Links | None
+    links: AnyLinks | None
     #: P(s' | s, a), aligned.
     probs: Float[Array, "..."]
 
@@ -81,7 +81,7 @@ class AbstractDynamics(StaysOnDevice):
         links, _ = self.transitions()
         if links is None:
             return self.num_actions, self.num_states, self.num_states
-        num_next, _, num_rows = links.successors.shape[-3:]
+        num_next, _, num_rows = links.shape[-3:]
         return num_next, self.num_actions, num_rows
 
     @property
@@ -122,7 +122,7 @@ class AbstractDynamics(StaysOnDevice):
         """The mass that goes along each link; links that all actions share carry that of all of them."""
         links, probs = self.transitions()
         assert links is not None, "Where every state is a next state there are no links."
-        if links.successors.shape[-2] == self.num_actions:
+        if links.shape[-2] == self.num_actions:
             return probs * mass
         probs = jnp.broadcast_to(probs, self.aligned_shape)
         if not is_unrolled(probs[:, 0]):

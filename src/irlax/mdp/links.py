@@ -8,7 +8,7 @@ The two are primitives of our own, because JAX would transpose a lookup into the
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,10 @@ from jax.interpreters import ad, batching, mlir
 
 from irlax.mdp.unrolled import LONG, UNROLL, unrolled_sum
 from irlax.precision import StaysOnDevice, to_device
-from irlax.typing import Array, Bool, Float, Int
+from irlax.typing import Array, Bool, Float, Int, Shaped
+
+#: How many links a host puts in order at once, at least: the numbers that this takes are larger than the links.
+AT_ONCE = 2**20
 
 
 class Predecessors(StaysOnDevice):
@@ -39,20 +42,23 @@ class Predecessors(StaysOnDevice):
         cls, successors: Int[np.ndarray, "B G R"], present: Bool[np.ndarray, "B G R"], num_states: int
     ) -> "Predecessors":
         """The incoming side of the links that are `present`."""
-        links = np.flatnonzero(present)
-        into = successors.ravel()[links]
-        order = np.argsort(into, kind="stable")
-        links, into = links[order], into[order]
-        degree = np.bincount(into, minlength=num_states)
+        degree = np.zeros(num_states, np.int64)
+        for _, into in _listed(successors, present, num_states):
+            degree += np.bincount(into, minlength=num_states)
         width = row_width(degree)
-        position = np.arange(len(into)) - np.repeat(np.cumsum(degree) - degree, degree)
         extra = np.maximum(-(-degree // width) - 1, 0)
         first_extra = num_states + np.cumsum(extra) - extra
-        block = position // width
-        row = np.where(block == 0, into, first_extra[into] + block - 1)
         index = np.int32 if successors.size < 2**31 else np.int64
         entries = np.full((width, num_states + extra.sum()), -1, index)
-        entries[position % width, row] = links
+        filled = np.zeros(num_states, np.int64)
+        for links, into in _listed(successors, present, num_states):
+            order, new = np.argsort(into, kind="stable"), np.bincount(into, minlength=num_states)
+            target = into[order]
+            position = np.arange(len(target)) + np.repeat(filled + new - np.cumsum(new), new)
+            block = position // width
+            row = np.where(block == 0, target, first_extra[target] + block - 1)
+            entries[position % width, row] = links[order]
+            filled += new
         return cls(to_device(entries), to_device(np.repeat(np.arange(num_states), extra), np.int32))
 
     @classmethod
@@ -79,6 +85,16 @@ class Predecessors(StaysOnDevice):
             return self
         entries = jnp.pad(self.entries, [(0, missing[0]), (0, missing[1])], constant_values=-1)
         return Predecessors(entries, jnp.pad(self.owners, (0, missing[1])))
+
+
+def _listed(
+    successors: Int[np.ndarray, "B G R"], present: Bool[np.ndarray, "B G R"], num_states: int
+) -> Iterator[tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]]:
+    """The positions of links that are present, and the states that they enter: as many at a time as there is room."""
+    into, present, step = successors.ravel(), present.ravel(), max(num_states, AT_ONCE)
+    for first in range(0, into.size, step):
+        links = np.flatnonzero(present[first : first + step])
+        yield first + links, into[first : first + step][links]
 
 
 @jax.jit
@@ -129,6 +145,11 @@ class Links(StaysOnDevice):
         return cls(to_device(successors, np.int32), Predecessors.of(successors, present, size))
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """That of `successors`."""
+        return self.successors.shape
+
+    @property
     def num_states(self) -> int:
         """S."""
         if self.predecessors is None:
@@ -152,13 +173,18 @@ class Links(StaysOnDevice):
         return _collect.bind(flow, self.successors, self.predecessors.entries, self.predecessors.owners)
 
 
-def _look_up(value: Array, successors: Array, entries: Array, owners: Array) -> Array:
+def looked_up(value: Shaped[Array, " n"], successors: Int[Array, "B G R"]) -> Shaped[Array, "B G R"]:
+    """value[successors]."""
     width, groups, num_rows = successors.shape
     if width * groups > UNROLL**2 or num_rows < LONG:
         return jnp.take(value, successors, mode="clip")
     # One lookup for each row: XLA compiles a lookup with several axes into a far slower loop.
-    looked_up = [jnp.take(value, row, mode="clip") for row in successors.reshape(width * groups, -1)]
-    return jnp.stack(looked_up).reshape(successors.shape)
+    values = [jnp.take(value, row, mode="clip") for row in successors.reshape(width * groups, -1)]
+    return jnp.stack(values).reshape(successors.shape)
+
+
+def _look_up(value: Array, successors: Array, entries: Array, owners: Array) -> Array:
+    return looked_up(value, successors)
 
 
 def _sum_incoming(flow: Array, successors: Array, entries: Array, owners: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from irlax.mdp.grid import Grid, action_names
 from irlax.mdp.mdp import MDP
 from irlax.notebook_html import MAX_SIDE, board_svg, framed
-from irlax.precision import is_traced
+from irlax.precision import is_traced, to_host
 from irlax.tables import Summary, counted, format_value, pairs
 from irlax.typing import Float
 
@@ -34,7 +34,7 @@ def summary(mdp: MDP) -> Summary:
     facts.append(("discount", scalar(mdp.discount)))
     facts.append(("horizon", "infinite" if mdp.horizon is None else mdp.horizon))
     if not is_traced(mdp.initial) and np.ndim(mdp.initial) == 1:
-        facts.append(("states to start in", int(np.count_nonzero(np.asarray(mdp.initial)))))
+        facts.append(("states to start in", int((to_host(mdp.initial) != 0).sum())))
     facts.append(("dynamics", type(mdp.dynamics).__name__))
     facts += [("episodes end at", "goals of their own")] if mdp.ends_at_goal else []
     facts += [("drawing", drawn_size(mdp))] if labels.layout else []

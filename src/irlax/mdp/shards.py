@@ -1,8 +1,8 @@
 """MDPs whose transitions are built or loaded in parts, each on the process whose devices hold it: nobody holds all.
 
-A part is some consecutive states: their next states, probabilities, and shares of the start distribution. Values of all
-states are the only thing that processes exchange. On one device, lists of predecessors are made there as well. On
-several they are not, because they would need the links of all states: mass is pushed forward by scattered additions.
+A part is some consecutive states: their next states, probabilities, and shares of the start distribution. Processes
+exchange the values of the states that their links lead to, and nothing else. On one device lists of predecessors are
+made as well. On several they are not: mass is pushed forward by scattered additions.
 """
 
 import functools
@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from irlax import checks, storage
 from irlax.mdp.links import Links, Predecessors
 from irlax.mdp.sparse import Successors
-from irlax.precision import scope, to_device
-from irlax.typing import Array, Float, Int
+from irlax.mdp.spread_links import links_over
+from irlax.precision import is_spread, scope, to_device
+from irlax.typing import Array, Float, Int, Shaped
 
 #: How many numbers of the transitions are loaded at once: few into the memory of the host, many into that of a card,
 #: where each piece takes a few milliseconds however small it is.
@@ -74,22 +76,33 @@ def sharded_dynamics(
     ]
     by_state = NamedSharding(mesh, PartitionSpec(axis))
     by_link = NamedSharding(mesh, PartitionSpec(None, None, axis))
-    successors, probs, initial = zip(*loaded, strict=True)
-    links = jax.make_array_from_single_device_arrays((width, groups, num_states), by_link, list(successors))
-    weights = jax.make_array_from_single_device_arrays((width, num_actions, num_states), by_link, list(probs))
-    start = jax.make_array_from_single_device_arrays((num_states,), by_state, list(initial))
+    successors, probs, initial = map(list, zip(*loaded, strict=True))
+    # No second reference to next states, which are numbered anew.
+    del loaded
+    weights = jax.make_array_from_single_device_arrays((width, num_actions, num_states), by_link, probs)
+    start = jax.make_array_from_single_device_arrays((num_states,), by_state, initial)
     # In float64, because a hundred million small numbers in float32 need not add up to 1.
     add_up = jax.jit(functools.partial(jnp.sum, dtype=np.float64), out_shardings=NamedSharding(mesh, PartitionSpec()))
     total = float(add_up(start))
     if abs(total - 1) > TOLERANCE:
         raise ValueError(f"`initial` must sum to 1 over all parts, but sums to {total:.6g}.")
-    return Successors(Links(links, _predecessors(links, weights) if mesh.size == 1 else None), weights), start
+    if mesh.size > 1:
+        return Successors(links_over(mesh, successors), weights), start
+    (device,) = mesh.devices.flat
+    listed = jax.make_array_from_single_device_arrays((width, groups, num_states), by_link, successors)
+    return Successors(Links(listed, _predecessors(listed, weights, device)), weights), start
 
 
-def _predecessors(links: Int[Array, "B G S"], probs: Float[Array, "B A S"]) -> Predecessors:
-    possible = jnp.asarray(probs) > 0
-    shared = links.shape != probs.shape
-    return Predecessors.on_device(links, possible.any(axis=1, keepdims=True) if shared else possible)
+def _predecessors(links: jax.Array, probs: jax.Array, device: Any) -> Predecessors:
+    """The links that enter each state: links [B, G, S], with probabilities [B, A, S]."""
+
+    def possible(probs: Any) -> Any:
+        return probs > 0 if links.shape == probs.shape else (probs > 0).any(axis=1, keepdims=True)
+
+    if device.platform != "cpu":
+        return Predecessors.on_device(links, possible(probs))
+    # A host takes a fifth of the time and half of the memory if it puts a few links in order at a time.
+    return Predecessors.of(np.asarray(links), possible(np.asarray(probs)), links.shape[-1])
 
 
 class Loading(NamedTuple):
@@ -174,6 +187,18 @@ def loaded_table(source: Callable[[int, int], Any], like: jax.Array) -> Float[Ar
     ]
     placed = NamedSharding(mesh, PartitionSpec(*like.sharding.spec))
     return jax.make_array_from_single_device_arrays((num_states, *rest), placed, loaded)
+
+
+def gathered(table: Any) -> Shaped[np.ndarray, "..."]:
+    """The whole of a table that is spread over processes, on the host of each of them; any other one as it is.
+
+    Plans and visits of an MDP that several processes hold are spread as its states are. All processes call this
+    together, and need room for the table.
+    """
+    if not is_spread(table):
+        return np.asarray(table)
+    with scope():
+        return np.asarray(multihost_utils.process_allgather(table, tiled=True))
 
 
 def save_part(folder: str | os.PathLike[str], first: int, successors: Any, probs: Any, initial: Any) -> Path:

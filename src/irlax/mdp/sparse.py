@@ -1,9 +1,11 @@
 """Dynamics as lists of next states."""
 
 import jax.numpy as jnp
+import numpy as np
 
 from irlax.mdp.dynamics import AbstractDynamics, Transitions
 from irlax.mdp.links import Links
+from irlax.mdp.spread_links import AnyLinks
 from irlax.mdp.unrolled import is_unrolled, unrolled_sum
 from irlax.typing import Array, Float, Int
 
@@ -15,7 +17,7 @@ class Successors(AbstractDynamics):
     next states are listed once for all actions.
     """
 
-    links: Links
+    links: AnyLinks
     probs: Float[Array, "B A R"]
 
     @property
@@ -35,7 +37,7 @@ class Successors(AbstractDynamics):
         after = self.links.next_values(value)
         if not is_unrolled(self.probs[0]):
             return unrolled_sum(jnp.multiply, self.probs, jnp.broadcast_to(after, self.probs.shape))
-        shared = self.links.successors.shape[-2] < self.num_actions
+        shared = self.links.shape[-2] < self.num_actions
         groups = [0 if shared else a for a in range(self.num_actions)]
         return jnp.stack([unrolled_sum(jnp.multiply, self.probs[:, a], after[:, g]) for a, g in enumerate(groups)])
 
@@ -62,7 +64,7 @@ class Deterministic(AbstractDynamics):
 
     @property
     def num_actions(self) -> int:
-        return self.links.successors.shape[-2]
+        return self.links.shape[-2]
 
     def backward(self, value: Float[Array, " S"]) -> Float[Array, "A R"]:
         return self.links.next_values(value)[0]
@@ -71,5 +73,5 @@ class Deterministic(AbstractDynamics):
         return self.links.collect(mass[None])
 
     def transitions(self) -> Transitions:
-        # 1.0 has no precision of its own: what it is multiplied with keeps its.
-        return Transitions(self.links, jnp.broadcast_to(1.0, (1, 1, 1)))
+        # Exact in float32, so that what it is multiplied with keeps its precision; by JAX that would be four programs.
+        return Transitions(self.links, np.ones((1, 1, 1), np.float32))

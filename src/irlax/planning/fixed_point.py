@@ -22,7 +22,7 @@ from irlax import checks
 from irlax.planning.backup import AbstractBackup, HardBackup
 from irlax.planning.chain import DENSE_LIMIT, KRYLOV_TOLERANCE, Chain
 from irlax.planning.small import MAX_NEWTON_STEPS, ROUNDING, small_backup
-from irlax.precision import is_traced
+from irlax.precision import is_traced, to_host
 from irlax.typing import Array, Float, Int, Scalar
 from irlax.user_warnings import warn_user
 
@@ -276,8 +276,7 @@ def _warn(solution: Solution, backup: AbstractBackup, settings: Settings, unit: 
             f"(no solution that float64 can certify after {steps} Newton steps). Lower the rewards, give a horizon, or "
             "discount."
         )
-    value = np.asarray(solution.value)
-    wanted = settings.tol * max(1.0, float(np.abs(value).max()))
+    wanted = settings.tol * max(1.0, float(abs(to_host(solution.value)).max()))
     if bound > wanted:
         warn_user(
             f"Values are certified to ±{bound * unit:.2g} only, not to the ±{wanted * unit:.2g} asked for: that is the "

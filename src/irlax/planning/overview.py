@@ -10,6 +10,7 @@ from irlax.mdp.overview import text as mdp_text
 from irlax.notebook_html import framed
 from irlax.planning.goals.plan import GoalPlan
 from irlax.planning.plan import Plan
+from irlax.precision import scope, to_host
 from irlax.tables import Summary, Table, counted, format_value, pairs
 
 #: The table shows the first states, so many; the policy is computed for at most so many pairs of state and action.
@@ -30,10 +31,11 @@ def plan_summary(plan: Plan) -> Summary:
     if np.ndim(plan.error_bound):
         # Several plans at once, as `vmap` returns them.
         return Summary([pairs("Plan", [*facts, ("shape of the values", str(np.shape(plan.kept)))])])
-    value = np.asarray(plan.first_value)
     at = "" if mdp.horizon is None else " at t = 0"
-    facts.append(("value of the start, mean", float(np.asarray(mdp.initial) @ value)))
-    facts.append((f"values{at}", f"{format_value(float(value.min()))} to {format_value(float(value.max()))}"))
+    with scope():
+        value = to_host(plan.first_value)
+        facts.append(("value of the start, mean", float(to_host(mdp.initial) @ value)))
+        facts.append((f"values{at}", f"{format_value(float(value.min()))} to {format_value(float(value.max()))}"))
     facts.append(("error bound of the values", scalar(plan.error_bound)))
     facts.append(("steps of the planner", int(plan.steps)))
     return Summary([pairs("Plan", facts)])

@@ -14,7 +14,7 @@ from irlax.mdp import MDP
 from irlax.planning.backup import AbstractBackup, SoftBackup
 from irlax.planning.fixed_point import Method, fixed_point
 from irlax.planning.small import small_backup
-from irlax.precision import exact, is_traced, to_device
+from irlax.precision import exact, is_traced, to_device, to_device_as
 from irlax.tables import Summary
 from irlax.typing import Array, Float, Int
 
@@ -280,7 +280,7 @@ def folded(mdp: MDP, reward: Any) -> Float[Array, "A R"]:
         reward = mdp.rows.repeat(jnp.asarray(reward))
     # On the host where it can be: by JAX, on its first use, that takes time to compile.
     if isinstance(reward, np.ndarray):
-        return to_device(np.broadcast_to(reward.T, mdp.table_shape[::-1]))
+        return to_device_as(mdp.initial, np.broadcast_to(reward.T, mdp.table_shape[::-1]))
     return jnp.broadcast_to(reward.T, mdp.table_shape[::-1])
 
 

@@ -96,7 +96,8 @@ class LinearReward(AbstractReward):
         if is_traced(self.features):
             return np.ones(len(self.names))
         if is_placed(self.features):
-            largest = np.asarray(_largest(self.features))
+            with scope():
+                largest = np.asarray(_largest(self.features))
         else:
             largest = np.abs(self.features).reshape(-1, len(self.names)).max(axis=0)
         return np.where(largest > 0, largest, 1.0)

@@ -33,6 +33,11 @@ class AbstractFolded(StaysOnDevice):
         """Whether it is the same for all actions of a state: then visits to states determine its expectation."""
         return False
 
+    @property
+    def on_host(self) -> bool:
+        """Whether NumPy parameters give a NumPy table, for which nothing is compiled."""
+        return False
+
 
 class AbstractUnfolded(StaysOnDevice):
     """Parameters ↦ (the part of the reward that does not depend on s', and the aligned part that does)."""
@@ -126,9 +131,15 @@ class AbstractReward(eqx.Module):
         """The size of each parameter's effect on the reward: solvers divide by it, so that units do not matter."""
 
 
-@eqx.filter_jit
 def reward_at(folded: AbstractFolded, parameters: Parameters) -> Float[Array, "A R"]:
-    """The expected rewards at these parameters, as one program."""
+    """The expected rewards at these parameters, as one program, or by NumPy where that is possible."""
+    if folded.on_host and isinstance(parameters, np.ndarray):
+        return folded(parameters)
+    return _reward_at(folded, parameters)
+
+
+@eqx.filter_jit
+def _reward_at(folded: AbstractFolded, parameters: Parameters) -> Float[Array, "A R"]:
     return folded(parameters)
 
 

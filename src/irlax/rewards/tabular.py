@@ -81,11 +81,16 @@ class FoldedTable(AbstractFolded):
     def by_state(self) -> bool:
         return self.over == "s"
 
+    @property
+    def on_host(self) -> bool:
+        return self.over != "sas" and self.mdp.rows.one_per_state
+
     def __call__(self, parameters: Float[Array, "S *rest"]) -> Float[Array, "A R"]:
         if self.over == "sas":
             return self.mdp.dynamics.mean(self.mdp.align(parameters))
         reward = self.mdp.rows.repeat(parameters) if self.over == "s" else parameters.T
-        return jnp.broadcast_to(reward, self.mdp.table_shape[::-1])
+        spread = np.broadcast_to if isinstance(parameters, np.ndarray) else jnp.broadcast_to
+        return spread(reward, self.mdp.table_shape[::-1])
 
 
 class UnfoldedTable(AbstractUnfolded):

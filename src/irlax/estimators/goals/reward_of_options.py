@@ -90,4 +90,5 @@ def _table(folded: Any, flattening: Flattening, theta: Float[Array, " K"]) -> Fl
 def _pulled(
     folded: Any, flattening: Flattening, theta: Float[Array, " K"], slope: Float[Array, "A R"]
 ) -> Float[Array, " K"]:
-    return jax.vjp(lambda theta: folded(flattening.unflatten(theta)), theta)[1](slope)[0]
+    reward, pull_back = jax.vjp(lambda theta: folded(flattening.unflatten(theta)), theta)
+    return pull_back(slope.astype(reward.dtype))[0]

@@ -157,8 +157,8 @@ class FeatureMap(eqx.Module):
 
     def of(self, visits: Float[Array, "A R"]) -> Float[np.ndarray, " K"]:
         r"""$\mu = \sum_{s,a} d(s,a)\,\phi(s,a)$."""
-        _, transpose = jax.vjp(self.folded, self.parameters)
-        return flat(transpose(jnp.asarray(visits))[0])
+        reward, transpose = jax.vjp(self.folded, self.parameters)
+        return flat(transpose(jnp.asarray(visits, reward.dtype))[0])
 
     def of_plan(self, plan: Plan) -> Float[np.ndarray, " K"]:
         """The feature expectations of a plan's policy."""

@@ -17,7 +17,7 @@ from irlax.mdp import MDP
 from irlax.planning.backup import HardBackup
 from irlax.planning.occupancy import checked_policy, occupancy, visits
 from irlax.planning.plan import Plan
-from irlax.precision import scope
+from irlax.precision import scope, to_host
 from irlax.registry import check_fields, stored
 from irlax.rewards import AbstractReward
 from irlax.rewards.reward import reward_at
@@ -81,7 +81,7 @@ class Expert(eqx.Module):
             everything = is_soft and np.array_equal(policy.mdp.available, mdp.available)
         else:
             everything = bool((np.asarray(policy) > 0)[..., np.asarray(mdp.available)].all())
-        return cls(mdp, None, np.asarray(occupancy_of(mdp, policy)), 1.0, everything)
+        return cls(mdp, None, to_host(occupancy_of(mdp, policy)), 1.0, everything)
 
     @classmethod
     def with_goals(cls, mdp: MDP, demos: Demonstrations) -> "Expert":
@@ -240,6 +240,8 @@ class Expert(eqx.Module):
         if self.given_occupancy is not None or self.mdp.terminal is not None:
             return None
         final = self._final_states()
+        if not len(final):
+            return None
         with scope():
             probe = np.random.default_rng(0).normal(size=reward.num_parameters)
             parameters = Flattening.of(reward.parameters).unflatten(probe)

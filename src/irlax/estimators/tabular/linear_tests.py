@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy
 
 from irlax import checks
 from irlax.analysis.standard_errors import Kind, not_identified
@@ -167,7 +167,7 @@ def chi_squared(gap: Float[np.ndarray, " r"], covariance: Float[np.ndarray, "r r
     sizes, axes = np.linalg.eigh(covariance / np.outer(units, units))
     kept = sizes > 1e-10 * max(sizes.max(initial=0.0), 1e-300)
     statistic = float((((gap / units) @ axes[:, kept]) ** 2 / sizes[kept]).sum())
-    return statistic, int(kept.sum()), float(chdtrc(int(kept.sum()), statistic)) if kept.any() else 1.0
+    return statistic, int(kept.sum()), float(scipy.special.chdtrc(int(kept.sum()), statistic)) if kept.any() else 1.0
 
 
 def _estimates(fit: "TabularFit", shared: Sequence[str]) -> Float[np.ndarray, " r"]:

@@ -246,4 +246,6 @@ def feature_gap(
 @eqx.filter_jit
 def _pulled_back(folded: AbstractFolded, theta: Any, visits: Float[Array, "A R"]) -> Any:
     """Σ visits · ∂r/∂θ, as a tree of parameters."""
-    return jax.vjp(folded, theta)[1](visits)[0]
+    reward, pull_back = jax.vjp(folded, theta)
+    # In single precision the reward is, and visits of data are not.
+    return pull_back(visits.astype(reward.dtype))[0]

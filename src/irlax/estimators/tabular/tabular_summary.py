@@ -73,6 +73,8 @@ def _parameter_records(fit: TabularFit) -> list[dict[str, Any]]:
 
 
 def _identified(fit: TabularFit) -> str:
+    if any(expert.mdp.spans_processes for expert in fit.experts):
+        return "not computed for an MDP that several processes hold"
     costs = [cost_of_identifying(expert.mdp, fit.reward.num_parameters) for expert in fit.experts]
     if sum(costs) > AFFORDABLE:
         return "not computed for a problem this large; `fit.identification()` does"
