@@ -32,8 +32,8 @@ def expected():
     return results(whole(), SIDE)
 
 
-def test_processes_with_a_share_each_find_what_one_finds(tmp_path, expected):
-    processes = 4
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_with_a_share_each_find_what_one_finds(tmp_path, expected, processes):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
