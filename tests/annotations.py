@@ -77,12 +77,15 @@ def jaxtyped(target=None, *, typechecker=None):
     return functools.wraps(target)(call_with_axes if has_axes else call)
 
 
+is_dataclass = functools.cache(dataclasses.is_dataclass)
+
+
 def kinds_of(value):
     """Types, and shapes of arrays, on which alone it depends whether a value is as annotated; None if on more."""
     kind = type(value)
     if kind is np.ndarray:
         return kind, value.dtype, value.shape
-    if kind in (int, float, type(None)) or dataclasses.is_dataclass(kind):
+    if kind in (int, float, type(None)) or is_dataclass(kind):
         return kind
     if kind in (str, bool):
         return kind, value
