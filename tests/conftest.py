@@ -43,8 +43,8 @@ if hasattr(core, "stage_p"):  # private to JAX
 # Equinox takes long to look up an attribute, and longer to make a method that is called.
 quick_modules.install()
 # Where in Python each operation comes from would be written into every program, a tenth of the suite's time. And what
-# takes long to compile is kept for the other worker, for processes that tests start and for the next run, at 15 ms each:
-# not more than is found again. `make clean` deletes it.
+# # takes long to compile is kept for the other worker, for processes that tests start and for the next run, at 15 ms
+# each: not more than is found again. `make clean` deletes it.
 SETTINGS = {
     "jax_traceback_in_locations_limit": int(os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")),
     "jax_compilation_cache_dir": os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache")),
