@@ -9,8 +9,8 @@ from irlax.report.plots import COLOURS, blank
 Curve = dict[str, list[float]]
 
 
-def curves(panels: dict[str, dict[str, Curve]], bars: dict[str, float], *, ylabel: str) -> Any:
-    """A panel for each problem, a curve for each method, a dotted line at the problem's bar; legend in the first."""
+def curves(panels: dict[str, dict[str, Curve]], bars: dict[str, float], *, ylabel: str, xscale: str = "log") -> Any:
+    """A panel for each problem, a curve for each method, a dotted line at its bar; legend where most curves are."""
     columns = min(3, len(panels))
     figure, axes = blank(columns, rows=-(-len(panels) // columns), width=3.4 * columns, height=2.7)
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
@@ -22,8 +22,11 @@ def curves(panels: dict[str, dict[str, Curve]], bars: dict[str, float], *, ylabe
             ax.fill_between(points["steps"], points["low"], points["high"], color=colour, alpha=0.2, linewidth=0)
             ax.plot(points["steps"], points["mean"], color=colour, linewidth=2, label=name)
         ax.axhline(bars[title], color="grey", linestyle=":")
-        ax.set(title=title, xlabel="environment steps", ylabel=ylabel, xscale="log")
-    axes[0][0].legend(frameon=False, fontsize=9, loc="lower right")
+        ax.set(title=title, xlabel="environment steps", ylabel=ylabel, xscale=xscale)
+        if xscale == "linear":
+            ax.locator_params(axis="x", nbins=4)
+    fullest = max(range(len(panels)), key=[len(panel) for panel in panels.values()].__getitem__)
+    axes.ravel()[fullest].legend(frameon=False, fontsize=9, loc="lower right")
     return figure
 
 

@@ -2,11 +2,11 @@
 
 `--part experts` trains an expert for each problem by SAC on the true reward, a few seeds side by side, and keeps the
 policy whose mode earns most in benchmarks/experts; `--part fits` learns from its mode, every estimator as it comes, all
-seeds side by side; `--part table` writes what is there. Everything goes on from where it was stopped: a run takes
-`--minutes`, and the same command is given again until it says that nothing is left. A share is the mean true return of
-the final policy over that of the expert's mode, for the policy itself (64 episodes) and for its mode (16). Over seeds
-the table has the interquartile mean with a 95% bootstrap interval. Environments are `mujoco:NAME`, Gymnasium's of
-version 5 to the last digit of a step. Needs `irlax[mjx]`.
+seeds side by side; `--part table` writes what is there, and draws the curves. Everything goes on from where it was
+stopped: a run takes `--minutes`, and the same command is given again until it says that nothing is left. A share is the
+mean true return of the final policy over that of the expert's mode, for the policy itself (64 episodes) and for its
+mode (16). Over seeds the table has the interquartile mean with a 95% bootstrap interval. Environments are
+`mujoco:NAME`, Gymnasium's of version 5 to the last digit of a step. Needs `irlax[mjx]`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from benchmarks import record
+from benchmarks import figures, record
 from benchmarks.quality.imitation import bootstrapped
 
 import irlax as ix
@@ -193,7 +193,8 @@ def scored(work: Work, seed: int, fit: Any, env: Any, demos: Any) -> dict[str, A
         parts = np.array_split(np.arange(len(fit.history)), min(50, len(fit.history)))
         means = [np.nanmean(np.append(fit.history["return"][part], np.nan)) for part in parts]
         steps = [int(fit.history["steps"][part[-1]]) for part in parts]
-        row["curve"] = {"steps": steps, "return": np.round(means, 1).tolist()}
+        # Where no episode ended there is no return.
+        row["curve"] = {"steps": steps, "return": [round(float(x), 1) if np.isfinite(x) else None for x in means]}
     return row
 
 
@@ -210,6 +211,22 @@ def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             line[f"lowest of the {which}"] = float(shares.min())
         table.append(line | {"published": PUBLISHED[place[0]]})
     return table
+
+
+def drawn(rows: list[dict[str, Any]]) -> Any:
+    """The return of the policies while they are learned, as a share of the expert's: the mean and range over seeds."""
+    panels: dict[str, dict[str, figures.Curve]] = {}
+    for problem, method, episodes in sorted({(row["problem"], row["method"], row["episodes"]) for row in rows}):
+        own = [row for row in rows if (row["problem"], row["method"], row["episodes"]) == (problem, method, episodes)]
+        if "curve" not in own[0]:
+            continue
+        shares = np.array([row["curve"]["return"] for row in own], float) / own[0]["expert"]
+        known = np.isfinite(shares).any(axis=0)
+        points = {"steps": np.asarray(own[0]["curve"]["steps"])[known].tolist()}
+        for name, over in (("mean", np.nanmean), ("low", np.nanmin), ("high", np.nanmax)):
+            points[name] = over(shares[:, known], axis=0).tolist()
+        panels.setdefault(f"{problem}, {episodes} demonstrated", {})[method] = points
+    return figures.curves(panels, dict.fromkeys(panels, 1.0), ylabel="share of the expert's return", xscale="linear")
 
 
 def _tell(line: dict[str, Any]) -> None:
@@ -249,6 +266,7 @@ def main() -> None:
     if rows:
         source = record.provenance("benchmarks.quality.mujoco", "irlax", "jax", "gymnasium", "mujoco")
         record.write(options.out, {**source, "table": summed(rows), "figures": rows})
+        figures.save(drawn(rows), options.folder / "curves.png")
         print(json.dumps(summed(rows), indent=1))
 
 

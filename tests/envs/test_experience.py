@@ -11,6 +11,7 @@ from irlax.envs.environment import AbstractEnvironment, Step
 from irlax.envs.experience import Transition, collect_episodes, collect_steps, init_runner, init_runners
 from irlax.envs.host import HostRunner
 from irlax.envs.rollout import cut
+from irlax.rl import SAC
 from irlax.rl.policies import init_policy
 from irlax.spaces import Discrete
 
@@ -72,6 +73,15 @@ def test_random_steps_come_first_and_their_episodes_are_not_counted():
     assert not (explored[1:] & ~explored[:-1] & (time[1:] > 0)).any()
     ended = np.asarray(batch.terminated | batch.truncated)
     assert 0 < episodes.count < ended.sum()
+
+
+def test_random_actions_are_held_where_a_share_explores_and_drawn_anew_where_none_does():
+    for explore, low, high in ((0.0, 0.4, 0.6), (0.1, 0.75, 1.0)):
+        first = SAC(explore=explore).first_policy(ENV.actions)
+        runners = init_runners(ENV, 6, first, key=jr.key(0))
+        actions = np.asarray(collect_steps(ENV, first, runners, length=60, key=jr.key(1))[1].action)
+        assert low < (actions[1:] == actions[:-1]).mean() < high
+        assert 0.3 < actions.mean() < 0.7
 
 
 def test_environments_start_at_different_times():

@@ -183,3 +183,28 @@ def test_steps_rewards_and_ends_are_those_of_gymnasium(hopper):
             np.testing.assert_allclose(ours[1][copy, time], reward, rtol=1e-6, atol=1e-6)
             assert ours[2][copy, time] == terminated
     assert 0 < ours[2][:, 0].sum() < 8
+
+
+def test_what_diverges_starts_again_where_it_is(tmp_path, monkeypatch):
+    """From speeds at which MuJoCo gives up, or goes on with numbers of 10¹⁶, among copies that are well."""
+    from irlax.envs.mujoco.physics import Motion
+
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes a log
+    env = make("mujoco:ant")
+    first, speeds = env.physics.first, np.random.default_rng(0).normal(size=(40, env.physics.sizes.nv))
+    size = np.repeat([0.1, 300.0], 20)[:, None]
+    qpos = np.tile(np.asarray(first.qpos), (40, 1))
+    qpos[:, 0] = 7.0
+
+    @jax.jit
+    @jax.vmap
+    def after(qpos, qvel):
+        before = env.at(Motion(qpos, qvel, jnp.zeros_like(qvel)))
+        return env.move(before, jnp.zeros(8), key=jr.key(0))
+
+    moved = after(jnp.asarray(qpos, jnp.float32), jnp.asarray(size * speeds, jnp.float32))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(moved))
+    assert np.abs(moved.motion.qvel).max() < 1e4
+    again = (np.asarray(moved.motion.qpos)[:, 1:] == np.asarray(first.qpos)[1:]).all(axis=1)
+    assert not again[:20].any() and again[20:].any()
+    assert (np.asarray(moved.motion.qvel)[again] == 0).all() and np.allclose(np.asarray(moved.x)[again], 7.0)

@@ -14,6 +14,7 @@ import irlax as ix
 from irlax.envs import Tabular
 from irlax.envs.experience import Transition
 from irlax.estimators.sampled.control import half_square_slope
+from irlax.estimators.sampled.gail import DiscriminatorReward
 from irlax.estimators.sampled.steps import Window, draw, steps_of_demos, with_ends
 from irlax.networks import Normaliser
 from irlax.rl import PPO, SAC
@@ -166,6 +167,36 @@ def test_the_end_has_a_reward_of_its_own(action):
     start = float(fit.reward(alive, 0, alive))
     assert fit.learned.after_end < start - 0.1 if action == STAY else fit.learned.after_end > start - 0.1
     assert np.exp(fit.policy.log_probs(alive))[action] == pytest.approx(0.9, abs=0.07)
+
+
+def test_the_reward_after_an_end_may_be_learned_faster():
+    """Adam's first step is the learning rate, whatever the gradient."""
+    env = Tabular(ix.MDP.from_dense(np.eye(2)[:, None], [1, 0], discount=0.9, horizon=4), np.zeros(2), terminates=True)
+    demos = ix.Demonstrations.from_observations([np.eye(2)[[0, 0, 1]]], terminated=[True])
+    expert = with_ends(steps_of_demos(demos, env.actions, DISCOUNT), demos, 10.0)
+    buffer = Buffer.init(4, 2, np.zeros((), np.int32)).add(
+        transitions(0, 4)._replace(observation=np.eye(2)[[0, 1, 0, 1]], next_observation=np.eye(2)[[1, 0, 1, 0]])
+    )
+    estimator = dataclasses.replace(REPLAYED, updates=1, batch_size=4, end_rate=10.0)
+    with jax.disable_jit():
+        state = estimator.init(2, env.actions, 4, expert, key=jr.key(0))
+        reward, _, _ = estimator._improve(state, expert, Window.of(buffer, 4, 10.0), rate=1.0, key=jr.key(1))
+    moved = reward.network.weights[0] - state.reward.network.weights[0]
+    assert np.abs(moved).max() == pytest.approx(0.01, rel=1e-2)
+    assert reward.after_end == pytest.approx(0.1, rel=1e-2)
+
+
+def test_gails_reward_is_minus_log_one_minus_d_or_the_log_odds():
+    table = ix.RewardNet(over="s", depth=0, normalise=False).init(
+        Normaliser.init(3), ix.envs.Discrete(2), key=jr.key(0)
+    )
+    logits = dataclasses.replace(table, end=jnp.float32(-2.0))
+    for state in np.eye(3, dtype=np.float32):
+        odds = np.exp(float(reward_at(logits, state)))
+        rewards = [float(reward_at(DiscriminatorReward("s", logits, flag), state)) for flag in (False, True)]
+        assert rewards == pytest.approx([-np.log(1 - odds / (1 + odds)), np.log(odds)], rel=1e-5)
+    ends = [float(DiscriminatorReward("s", logits, flag).after_end) for flag in (False, True)]
+    assert ends == pytest.approx([np.log(1 + np.exp(-2)), -2])
 
 
 def test_states_alone_are_enough_for_a_reward_over_states():

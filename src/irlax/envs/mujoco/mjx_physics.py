@@ -1,6 +1,7 @@
 """MuJoCo's MJX: a model from a file, and steps of it as a pure function. MuJoCo is imported when a model is made."""
 
 import contextlib
+import importlib
 import io
 from typing import Any
 
@@ -160,8 +161,6 @@ def import_mujoco() -> tuple[Any, Any]:
     """MuJoCo and MJX, which says on import what it can do without."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            import mujoco  # pyright: ignore[reportMissingImports]
-            from mujoco import mjx  # pyright: ignore[reportMissingImports]
+            return importlib.import_module("mujoco"), importlib.import_module("mujoco.mjx")
     except ImportError as error:
         raise ImportError(f"MuJoCo's MJX cannot be imported ({error}). Install it: `pip install irlax[mjx]`.") from None
-    return mujoco, mjx

@@ -16,12 +16,18 @@ import numpy as np
 from irlax.envs.mujoco.physics import AbstractPhysics, Motion, Quantities, Sizes, control_range_of
 from irlax.typing import Array, Float
 
+#: A simulation with a speed beyond this (metres or radians a second) has diverged. MuJoCo itself goes on to 10¹⁰.
+FASTEST = 1e4
+
 
 class NativePhysics(AbstractPhysics):
     """A MuJoCo model that MuJoCo simulates, all copies of a `vmap` in one call, on all processors.
 
     Between two actions a motion is an array of JAX like any other, so that a step is a pure function: rounded to single
     precision, unless the environment was made inside `jax.enable_x64(True)`.
+
+    Where a simulation diverges, MuJoCo's next step is one from the model's own position, at the origin. Here it starts
+    again from that position at once, where it is: one number of 10³⁰ among the observations would end all learning.
     """
 
     first: Motion
@@ -113,10 +119,17 @@ class Simulator:
         """Simulate rows one after the other, with as little Python as possible: its threads wait for each other."""
         mujoco, model, motion = self._mujoco, self.model, self.model.nq + 2 * self.model.nv
         quantities = [self._reader(data, name) for name in names]
+        # How often MuJoCo itself started again, for positions, velocities or accelerations.
+        bad = mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQACC
+        warnings = data.warning.number[int(bad[0]) : int(bad[1]) + 1]
         for row, out in zip(rows, result, strict=False):
             mujoco.mj_setState(model, data, row, self._given)
             if num:
                 mujoco.mj_step(model, data, nstep=num)
+                if warnings.any() or not abs(data.qvel).max() < FASTEST:
+                    mujoco.mj_resetData(model, data)
+                    data.qpos[0] = row[0]
+                    mujoco.mj_forward(model, data)
             else:
                 mujoco.mj_forward(model, data)
             if "cfrc_ext" in names:
