@@ -6,7 +6,9 @@ defined, annotated or not. The one below leaves alone what has no annotation, bi
 checks arguments and results of the same types and shapes once.
 """
 
+import collections.abc
 import dataclasses
+import enum
 import functools
 import inspect
 import types
@@ -82,16 +84,25 @@ def kinds_of(value):
     kind = type(value)
     if kind is np.ndarray:
         return kind, value.dtype, value.shape
-    if kind in (int, float, type(None)) or dataclasses.is_dataclass(kind):
+    if is_told_by_type(kind):
         return kind
-    if kind in (str, bool):
+    if kind in (str, bool) or isinstance(value, enum.Enum | type):
         return kind, value
-    if isinstance(value, jax.Array):
-        return kind, value.dtype, value.shape
-    if kind in (tuple, list) and len(value) < 20:
+    if hasattr(value, "dtype"):
+        return kind, value.dtype, getattr(value, "shape", ())
+    if (kind is list or isinstance(value, tuple)) and len(value) < 20:
         inside = tuple(map(kinds_of, value))
         return None if None in inside else (kind, inside)
     return None
+
+
+@functools.cache
+def is_told_by_type(kind):
+    """Whether annotations say nothing about objects of a class but that they are of this class, as of most."""
+    if kind in (int, float) or dataclasses.is_dataclass(kind):
+        return True
+    tell_more = (collections.abc.Collection, enum.Enum, type, bool, jax.Array)
+    return not issubclass(kind, tell_more) and not hasattr(kind, "dtype")
 
 
 #: The class of jaxtyping's annotations of arrays.

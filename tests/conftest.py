@@ -42,15 +42,17 @@ if hasattr(core, "stage_p"):  # private to JAX
     core.stage_p.def_impl(lambda value: value if isinstance(value, jax.Array) else jax.device_put(value))
 # Equinox takes long to look up an attribute, and longer to make a method that is called.
 quick_modules.install()
-# What takes long to compile is kept for the other worker, for processes that tests start and for the next run, at 15 ms
-# each. One program in eleven takes this long, and they are two thirds of all compilation. `make clean` deletes it.
-CACHE = {
+# Where in Python each operation comes from would be written into every program, a tenth of the suite's time. And what
+# # takes long to compile is kept for the other worker, for processes that tests start and for the next run, at 15 ms
+# each: not more than is found again. `make clean` deletes it.
+SETTINGS = {
+    "jax_traceback_in_locations_limit": int(os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")),
     "jax_compilation_cache_dir": os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache")),
     "jax_persistent_cache_min_compile_time_secs": float(
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.4")
     ),
 }
-for name, value in CACHE.items():
+for name, value in SETTINGS.items():
     jax.config.update(name, value)
 
 # Looking for garbage after every few hundred objects, as Python does, would be a tenth of the suite's time.
@@ -125,6 +127,13 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """What was imported stays, and need not be looked through for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish():
+    """Before the process ends, garbage is looked for once: pytest and JAX would do it six times."""
     gc.collect()
     gc.freeze()
 

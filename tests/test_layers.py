@@ -1,6 +1,7 @@
 """Imports go one way: a module imports only from modules above it in the layout of the design."""
 
 import ast
+import functools
 import graphlib
 from pathlib import Path
 
@@ -80,30 +81,30 @@ def imported(path):
                 yield rest[0] if rest and rest[0] in MODULES else "__init__", node.lineno
 
 
-IMPORTS = {
-    name: {
+@functools.cache
+def imports_of(name):
+    """What a top-level module imports from others, each with the line."""
+    return {
         (target, f"{path.relative_to(ROOT)}:{line}")
         for path in ROOT.rglob("*.py")
         if top(path) == name
         for target, line in imported(path)
         if target != name
     }
-    for name in MODULES
-}
 
 
 @pytest.mark.parametrize("name", [name for name in ORDER if name in MODULES])
 def test_a_module_imports_only_from_modules_above_it(name):
-    below = [(target, where) for target, where in IMPORTS[name] if target in ORDER[ORDER.index(name) :]]
+    below = [(target, where) for target, where in imports_of(name) if target in ORDER[ORDER.index(name) :]]
     assert not below, f"{name} must not import {sorted(below)}"
 
 
 def test_modules_beside_the_layout_close_no_circle():
     """A helper module may stand anywhere, as long as the whole has an order at all."""
-    graph = {name: {target for target, _ in targets} for name, targets in IMPORTS.items()}
+    graph = {name: {target for target, _ in imports_of(name)} for name in MODULES}
     graphlib.TopologicalSorter(graph).prepare()
 
 
 def test_the_layout_is_there_to_be_checked():
     assert {"typing", "precision", "checks", "mdp", "planning", "demos", "envs", "__init__"} <= set(MODULES)
-    assert ("mdp" in {target for target, _ in IMPORTS["planning"]}) and IMPORTS["mdp"]
+    assert ("mdp" in {target for target, _ in imports_of("planning")}) and imports_of("mdp")

@@ -1,5 +1,8 @@
 """The suite itself: annotations are checked, `make quick` runs a sample of everything, and files named exist."""
 
+from collections.abc import Sequence
+from typing import Literal
+
 import beartype
 import numpy as np
 import pytest
@@ -47,6 +50,19 @@ def test_what_was_right_before_does_not_make_another_result_right():
     of_length(np.zeros(4), 4)
     with pytest.raises(beartype.roar.BeartypeCallHintParamViolation):
         of_length(np.zeros(3, int), 3)
+
+
+def test_what_stands_in_a_container_is_checked_in_every_call():
+    @annotations.jaxtyped(typechecker=beartype.beartype)
+    def total(values: Float[Array, " n"], weights: Sequence[float], method: Literal["sum", "mean"]) -> float:
+        return 0.0
+
+    for right, wrong in (((1.0,), ("one",)), ([1.0], ["one"]), ([1.0] * 30, ["one"] * 30), (range(0), {"one"})):
+        total(np.zeros(3), right, "sum")
+        with pytest.raises(beartype.roar.BeartypeCallHintParamViolation):
+            total(np.zeros(3), wrong, "sum")
+        with pytest.raises(beartype.roar.BeartypeCallHintParamViolation):
+            total(np.zeros(3), right, "none")
 
 
 def test_what_a_user_may_pass_is_not_refused_by_the_hook(as_a_user):
