@@ -178,10 +178,15 @@ def test_the_reward_after_an_end_may_be_learned_faster():
         transitions(0, 4)._replace(observation=np.eye(2)[[0, 1, 0, 1]], next_observation=np.eye(2)[[1, 0, 1, 0]])
     )
     estimator = dataclasses.replace(REPLAYED, updates=1, batch_size=4, end_rate=10.0)
-    with jax.disable_jit():
+
+    @eqx.filter_jit
+    def improved(buffer):
         state = estimator.init(2, env.actions, 4, expert, key=jr.key(0))
-        reward, _, _ = estimator._improve(state, expert, Window.of(buffer, 4, 10.0), rate=1.0, key=jr.key(1))
-    moved = reward.network.weights[0] - state.reward.network.weights[0]
+        window = Window.of(buffer, 4, 10.0)
+        return state.reward, estimator._improve(state, expert, window, rate=1.0, key=jr.key(1))[0]
+
+    before, reward = improved(buffer)
+    moved = reward.network.weights[0] - before.network.weights[0]
     assert np.abs(moved).max() == pytest.approx(0.01, rel=1e-2)
     assert reward.after_end == pytest.approx(0.1, rel=1e-2)
 
