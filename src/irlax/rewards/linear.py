@@ -10,10 +10,13 @@ import numpy as np
 
 from irlax import checks
 from irlax.mdp import MDP
-from irlax.precision import is_placed, is_traced, scope
+from irlax.precision import is_placed, is_traced, scope, staged
 from irlax.registry import stored
 from irlax.rewards.reward import AbstractFolded, AbstractReward, AbstractUnfolded
 from irlax.typing import Array, Float
+
+#: Tables of up to so many numbers are laid out by NumPy, and stay on the host.
+FEW = 4096
 
 
 @stored("linear-reward")
@@ -75,8 +78,8 @@ class LinearReward(AbstractReward):
 
     def fold(self, mdp: MDP) -> "FoldedLinear":
         with scope(self, mdp):
-            known = None if self.known is None else _folded(jnp.asarray(self.known)[..., None], mdp)[0]
-            return FoldedLinear(_folded(self.features, mdp), mdp.table_shape[1], known)
+            known = None if self.known is None else _tables(self.known[..., None], mdp)[0]
+            return FoldedLinear(_tables(self.features, mdp), mdp.table_shape[1], known)
 
     def unfold(self, mdp: MDP) -> "UnfoldedLinear | PlainUnfolded":
         if self.features.ndim < 4:
@@ -101,6 +104,16 @@ class LinearReward(AbstractReward):
         else:
             largest = np.abs(self.features).reshape(-1, len(self.names)).max(axis=0)
         return np.where(largest > 0, largest, 1.0)
+
+
+def _tables(features: Float[Array, "S *rest K"], mdp: MDP) -> Float[Array, "K A1 R"]:
+    """A table of expectations for each feature: of few numbers by NumPy, since a program takes longer to compile."""
+    simple = features.ndim == 3 or (features.ndim == 2 and mdp.rows.one_per_state)
+    small = isinstance(features, np.ndarray) and features.size <= FEW
+    if not (simple and small) or is_traced(mdp) or is_placed(mdp.initial) or staged():
+        return _folded(features, mdp)
+    columns = mdp.as_narrow(np.moveaxis(features, -1, 0))
+    return columns[:, None, :] if features.ndim == 2 else columns.swapaxes(1, 2)
 
 
 @jax.jit
@@ -135,7 +148,15 @@ class FoldedLinear(AbstractFolded):
     def by_state(self) -> bool:
         return self.columns.shape[-2] == 1
 
+    @property
+    def on_host(self) -> bool:
+        return isinstance(self.columns, np.ndarray)
+
     def __call__(self, parameters: Float[Array, " K"]) -> Float[Array, "A R"]:
+        if self.on_host and isinstance(parameters, np.ndarray):
+            reward = np.tensordot(parameters.astype(self.columns.dtype), self.columns, 1)
+            reward = reward if self.known is None else reward + self.known
+            return np.broadcast_to(reward, (self.width, reward.shape[-1]))
         # In the precision of the columns: parameters in a wider one would widen all of them. Some cards would else
         # multiply with ten bits.
         parameters = parameters.astype(self.columns.dtype)
