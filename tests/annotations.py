@@ -2,8 +2,8 @@
 
 jaxtyping's import hook decorates each function and class. Its own decorator binds every call's arguments in Python and
 has them checked twice, for the wording of its messages, and it compiles two checks whenever an inner function is
-defined, annotated or not. The one below leaves alone what has no annotation, binds axes only where some are named, and
-checks arguments and results of the same types and shapes once.
+defined, annotated or not. The one below leaves alone what has no annotation, makes a check when it is first needed,
+binds axes only where some are named, and checks arguments and results of the same types and shapes once.
 """
 
 import collections.abc
@@ -38,15 +38,22 @@ def jaxtyped(target=None, *, typechecker=None):
         return target
     if not target.__annotations__:
         return target
-    named = with_known_names(target)
-    checked = typechecker(named)
+
+    @functools.cache
+    def checks():
+        """The function with its annotations, the checked one, and whether axes are named: made when first called."""
+        named = with_known_names(target)
+        return named, typechecker(named), any(map(names_axes, named.__annotations__.values()))
 
     # What was right once is right for all arguments and results of the same types and shapes.
     right = set()
 
-    def call_with_axes(*args, **kwargs):
+    def call(*args, **kwargs):
         if jaxtyping.config.jaxtyping_disable:
             return target(*args, **kwargs)
+        _, checked, has_axes = checks()
+        if not has_axes:
+            return checked(*args, **kwargs)
         given = kinds_of((args, tuple(kwargs.items())))
         if given not in right:
             with original("context"):
@@ -64,19 +71,14 @@ def jaxtyped(target=None, *, typechecker=None):
         return result
 
     def check_result(result, args, kwargs):
+        annotations = checks()[0].__annotations__
         for name, value in inspect.signature(target).bind(*args, **kwargs).arguments.items():
             # Binds the axes that the result shares with the arguments.
-            beartype.door.is_bearable(value, named.__annotations__.get(name, typing.Any))
-        if not beartype.door.is_bearable(result, named.__annotations__.get("return", typing.Any)):
-            raise TypeError(
-                f"The result of {target.__qualname__} violates type hint {named.__annotations__['return']}."
-            )
+            beartype.door.is_bearable(value, annotations.get(name, typing.Any))
+        if not beartype.door.is_bearable(result, annotations.get("return", typing.Any)):
+            raise TypeError(f"The result of {target.__qualname__} violates type hint {annotations['return']}.")
 
-    def call(*args, **kwargs):
-        return target(*args, **kwargs) if jaxtyping.config.jaxtyping_disable else checked(*args, **kwargs)
-
-    has_axes = any(map(names_axes, named.__annotations__.values()))
-    return functools.wraps(target)(call_with_axes if has_axes else call)
+    return functools.wraps(target)(call)
 
 
 def kinds_of(value):

@@ -109,8 +109,9 @@ class LinearReward(AbstractReward):
 def _tables(features: Float[Array, "S *rest K"], mdp: MDP) -> Float[Array, "K A1 R"]:
     """A table of expectations for each feature: of few numbers by NumPy, since a program takes longer to compile."""
     simple = features.ndim == 3 or (features.ndim == 2 and mdp.rows.one_per_state)
-    small = isinstance(features, np.ndarray) and features.size <= FEW
-    if not (simple and small) or is_traced(mdp) or is_placed(mdp.initial) or staged():
+    if not simple or features.size > FEW or not isinstance(features, np.ndarray):
+        return _folded(features, mdp)
+    if is_traced(mdp) or is_placed(mdp.initial) or staged():
         return _folded(features, mdp)
     columns = mdp.as_narrow(np.moveaxis(features, -1, 0))
     return columns[:, None, :] if features.ndim == 2 else columns.swapaxes(1, 2)
