@@ -78,8 +78,12 @@ def test_random_steps_come_first_and_their_episodes_are_not_counted():
 def test_random_actions_are_held_where_a_share_explores_and_drawn_anew_where_none_does():
     for explore, low, high in ((0.0, 0.4, 0.6), (0.1, 0.75, 1.0)):
         first = SAC(explore=explore).first_policy(ENV.actions)
-        runners = init_runners(ENV, 6, first, key=jr.key(0))
-        actions = np.asarray(collect_steps(ENV, first, runners, length=60, key=jr.key(1))[1].action)
+
+        @eqx.filter_jit
+        def taken(first, key):
+            return collect_steps(ENV, first, init_runners(ENV, 6, first, key=key), length=60, key=key)[1].action
+
+        actions = np.asarray(taken(first, jr.key(0)))
         assert low < (actions[1:] == actions[:-1]).mean() < high
         assert 0.3 < actions.mean() < 0.7
 

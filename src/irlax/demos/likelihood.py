@@ -90,8 +90,13 @@ def _choose(
 def _by_episode(mdp: MDP, plan: Plan, demos: Demonstrations, discounted: bool) -> Float[Array, " N"]:
     demos.check(mdp)
     refuse_other_problem(mdp, plan)
+    choices = log_policy_of_choices(plan, demos)
+    if isinstance(choices, np.ndarray) and not is_traced(mdp):
+        # By JAX a program would be compiled for every number of rows.
+        share = np.ones(demos.num_steps) if demos.row_weights is None else demos.row_weights
+        share = share * float(mdp.discount) ** demos.times if discounted else share
+        return np.bincount(demos.episode, share * choices, demos.num_episodes)
     weight = mdp.discount ** jnp.asarray(demos.times, float) if discounted else 1.0
     if demos.row_weights is not None:
         weight = weight * jnp.asarray(demos.row_weights)
-    choices = weight * log_policy_of_choices(plan, demos)
-    return jnp.zeros(demos.num_episodes).at[demos.episode].add(choices)
+    return jnp.zeros(demos.num_episodes).at[demos.episode].add(weight * choices)

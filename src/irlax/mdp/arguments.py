@@ -38,6 +38,9 @@ class CountedMoves(Protocol):
 
 def dense_dynamics(transitions: Any) -> Dense:
     """Dynamics of P[s, a, s']."""
+    if isinstance(transitions, np.ndarray):
+        # By JAX a program would be compiled for every shape.
+        return Dense(to_device(np.swapaxes(transitions, 0, 1)))
     return Dense(jnp.swapaxes(jnp.asarray(transitions), 0, 1))
 
 

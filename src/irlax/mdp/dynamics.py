@@ -27,7 +27,7 @@ from jax.scipy.special import entr, logsumexp
 from irlax.mdp.sampling import inverse_cdf
 from irlax.mdp.spread_links import AnyLinks
 from irlax.mdp.unrolled import is_unrolled, stored_for_lookup, unrolled_sum
-from irlax.precision import StaysOnDevice, exact
+from irlax.precision import StaysOnDevice, exact, is_placed, is_traced, to_device
 from irlax.typing import Array, Float, Int, Shaped
 
 
@@ -91,11 +91,14 @@ class AbstractDynamics(StaysOnDevice):
 
     def align(self, table: Shaped[Array, "S A S"]) -> Shaped[Array, "..."]:
         """A table over (s, a, s'), aligned."""
-        table, (links, _) = jnp.asarray(table), self.transitions()
+        links, _ = self.transitions()
         if links is None:
-            return jnp.swapaxes(table, 0, 1)
+            return jnp.swapaxes(jnp.asarray(table), 0, 1)
         actions, states = np.ogrid[: self.num_actions, : self.num_states]
-        return table[states, actions, links.successors]
+        if isinstance(table, np.ndarray) and not is_traced(links) and not is_placed(links.successors):
+            # By JAX a program would be compiled for every shape.
+            return to_device(table[states, actions, np.asarray(links.successors)])
+        return jnp.asarray(table)[states, actions, links.successors]
 
     def next_values(self, value: Float[Array, " S"]) -> Float[Array, "..."]:
         """value(s') of each stored transition, aligned."""

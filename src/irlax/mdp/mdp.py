@@ -537,5 +537,8 @@ def _assembled(
             everywhere = np.ones((rows.num_rows(dynamics.num_states), dynamics.num_actions), bool)
             exists = everywhere if available is None else np.asarray(available)
             terminal = to_device(undiscounted_end(dynamics, rows, exists))
-        mask = None if available is None else jnp.asarray(available).T
+        mask = available
+        if mask is not None:
+            # On the host where it can be: by JAX a program would be compiled.
+            mask = to_device(mask.T) if isinstance(mask, np.ndarray) else jnp.asarray(mask).T
         return MDP(dynamics, initial, discount, mask, terminal, rows, horizon, ends_at_goal=ends_at_goal)

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -219,24 +219,28 @@ def action_major_policy(backup: AbstractBackup, next_value: Float[Array, " S"]) 
 
 @exact
 def _derived(plan: Plan, what: str) -> Float[Array, "*T R A"]:
-    log_policies = small_log_policies(plan)
-    if log_policies is None or what == "q":
+    tables = _small_tables(plan, "q" if what == "q" else "log_policy")
+    if tables is None:
         return _derive(plan, what)
-    derived = np.swapaxes(log_policies if what == "log_policy" else np.exp(log_policies), 1, 2)
+    derived = np.swapaxes(np.exp(tables) if what == "policy" else tables, 1, 2)
     return derived[0] if plan.mdp.horizon is None else derived
 
 
 def small_log_policies(plan: Plan) -> Float[np.ndarray, "T A S"] | None:
     """log π_t(a|s) of a soft plan in a small MDP, computed on the host; T is 1 on an endless horizon."""
+    return _small_tables(plan, "log_policy")
+
+
+def _small_tables(plan: Plan, what: Literal["log_policy", "q"]) -> Float[np.ndarray, "T A S"] | None:
     small = small_backup(plan.backup)
     if small is None or is_traced(plan):
         return None
     mdp, reward = small
-    value = np.asarray(plan.value)
+    of_values, value = getattr(mdp, what), np.asarray(plan.value)
     if plan.mdp.horizon is None:
-        return mdp.log_policy(reward, value)[None]
+        return of_values(reward, value)[None]
     after = np.concatenate([value[1:], np.zeros_like(value[:1])])
-    return np.stack([mdp.log_policy(reward, values) for values in after])
+    return np.stack([of_values(reward, values) for values in after])
 
 
 @functools.partial(jax.jit, static_argnums=1)

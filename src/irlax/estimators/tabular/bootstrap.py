@@ -1,5 +1,6 @@
 """The bootstrap: estimates from resamples of the episodes, refitted in one batch or in parts on an engine."""
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from irlax.estimators.tabular.objectives import Likelihood
 from irlax.estimators.tabular.observed_likelihood import ObservedLikelihood
 from irlax.estimators.tabular.on_engine import problem_of, rows_on
 from irlax.estimators.tabular.problem import Flattening
-from irlax.precision import StaysOnDevice, scope
+from irlax.precision import StaysOnDevice, scope, to_device
 from irlax.rewards.reward import flat
 from irlax.typing import Array, Float, PRNGKeyArray, UInt
 
@@ -90,21 +91,26 @@ def _weights(fit: "TabularFit") -> Float[np.ndarray, " N"]:
 
 def _refit(fit: "TabularFit", counts: Float[np.ndarray, "num N"]) -> Float[np.ndarray, "num K"]:
     """The estimate from each resample, which is how often it has each episode."""
+    num = len(counts)
+    if num > TOGETHER:
+        # The last batch as full as the others: one of another size would be compiled on its own.
+        counts = np.resize(counts, (-(-num // TOGETHER) * TOGETHER, counts.shape[1]))
     reward, expert, information = fit.reward, next(iter(fit.experts)), fit.information
     demos = expert.demos
     assert demos is not None
     with scope():
         likelihood = ObservedLikelihood.of(expert, reward)
-        assert likelihood.places is not None
         share = (counts / demos.weights.sum())[:, demos.episode]
         share = share if demos.row_weights is None else share * demos.row_weights
-        grids = jnp.zeros((len(counts), *likelihood.shape)).at[:, *likelihood.places].add(jnp.asarray(share))
+        cells, num_cells = likelihood.cells(), math.prod(likelihood.shape)
+        flat_grids = [np.bincount(cells, resample, num_cells) for resample in share]
+        grids = to_device(np.reshape(flat_grids, (len(counts), *likelihood.shape)))
         # Without a penalty the likelihood is constant along unidentified directions, so these are left out.
         basis = seen_basis(information.hessian) if information.penalty == 0 else np.eye(len(information.hessian))
         start = jnp.asarray(flat(reward.parameters))
         flattening = Flattening.of(reward.parameters)
         refits = Refits(likelihood.objective, flattening, start, jnp.asarray(basis), jnp.asarray(fit.l2))
-        return np.array(_refit_all(refits, grids))
+        return np.array(_refit_all(refits, grids))[:num]
 
 
 def _resample_counts(
