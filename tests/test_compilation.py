@@ -17,7 +17,7 @@ jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
 np.asarray(jax.numpy.zeros(3) + 1)  # JAX has looked for a cache before it is asked to use one
 folder = ix.use_compilation_cache()
 mdp = ix.MDP.from_dense(np.full((2, 2, 2), 0.5), [1.0, 0.0], discount=0.9, horizon=3)
-ix.soft_plan(mdp, np.array([0.0, 1.0]))
+ix.hard_plan(mdp, np.array([0.0, 1.0]))  # soft plans of small problems compile nothing
 print(folder, hits.count("/jax/compilation_cache/cache_hits"))
 """
 
