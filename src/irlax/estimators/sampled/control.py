@@ -29,7 +29,7 @@ LEARNER = SAC(
     width=256,
     explore=0.0,
 )
-#: 307,200 steps: half an hour on two cores.
+#: 307,200 steps.
 ROUNDS = Rounds(num=600, steps=512, tol=0.0)
 #: More rounds than any replay holds.
 WHOLE_REPLAY = 1_000_000

@@ -57,8 +57,8 @@ class SampledMCEIRL(AbstractSampledIRL):
     @classmethod
     def for_control(cls, **settings: Any) -> "SampledMCEIRL":
         """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
-        # Rewards grow to 2/`penalty`. Until that after an end has followed, a policy whose steps have negative rewards
-        # learns to fall.
+        # Rewards grow to 2/`penalty`, and that after an end has to follow: until it has, an end looks better than steps
+        # with negative rewards.
         return cls(**control_settings(recent=20, end_rate=10.0) | settings)
 
     def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
