@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO. Runs in an environment of its own, in which there is also what irlax needs."""
+"""Stable-Baselines3's PPO and SAC. Runs in an environment of its own, in which there is also what irlax needs."""
 
 import sys
 from typing import Any
@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from benchmarks.record import ROOT
 from benchmarks.speed import timing
-from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 
 def cartpole(settings: dict[str, Any], num_envs: int, steps: int) -> dict[str, Any]:
@@ -49,18 +49,48 @@ def learned_reward(steps: int, seed: int) -> dict[str, Any]:
     }
 
 
+def learned_hopper(fit: str, steps: int, seed: int) -> dict[str, Any]:
+    """A fresh SAC on the reward of a fit, in Hopper-v5, whose true returns it does not see."""
+    sys.path.insert(0, str(ROOT / "src"))
+    import irlax as ix
+
+    torch.set_num_threads(1)
+    reward = ix.load(fit).reward
+    # The learned reward is in units in which the demonstrator's temperature is 1; SAC's critics want numbers near 1.
+    env = VecNormalize(
+        DummyVecEnv([lambda: ix.envs.RewardWrapper(gym.make("Hopper-v5"), reward)]), norm_obs=False, gamma=0.99
+    )
+    model = SAC("MlpPolicy", env, device="cpu", seed=seed)
+    curve: list[tuple[int, float]] = []
+
+    def watch(*_: Any) -> bool:
+        if model.num_timesteps % 10_000 == 0:
+            curve.append((model.num_timesteps, float(np.mean(_returns(model, "Hopper-v5", 3, deterministic=True)))))
+            print(curve[-1], file=sys.stderr, flush=True)
+        return True
+
+    seconds, _ = timing.once(lambda: model.learn(steps, callback=watch) and None)
+    return {
+        "seed": seed,
+        "curve of the mode": curve,
+        "returns of the mode": _returns(model, "Hopper-v5", 16, deterministic=True),
+        "returns": _returns(model, "Hopper-v5", 16),
+        "seconds": round(seconds, 1),
+    }
+
+
 def _watched() -> gym.Env:
     return gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1"))
 
 
-def _returns(model: PPO, num: int = 20) -> list[float]:
-    """What the environment itself pays the stochastic policy, on a copy without the wrapper."""
-    env, returns = gym.make("CartPole-v1"), []
+def _returns(model: Any, name: str = "CartPole-v1", num: int = 20, *, deterministic: bool = False) -> list[float]:
+    """What the environment itself pays the policy, or its mode, on a copy without the wrapper."""
+    env, returns = gym.make(name), []
     for seed in range(num):
         seen, _ = env.reset(seed=seed)
         total, over = 0.0, False
         while not over:
-            action, _ = model.predict(seen)
+            action, _ = model.predict(seen, deterministic=deterministic)
             seen, reward, terminated, truncated, _ = env.step(action)
             total, over = total + float(reward), terminated or truncated
         returns.append(total)

@@ -6,8 +6,12 @@ Apart from the rest, since its base class makes it import Gymnasium.
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import gymnasium as gym
 import numpy as np
+
+from irlax.rewards import AbstractObservedReward
+from irlax.rewards.observed import reward_after_end
 
 
 class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
@@ -15,6 +19,10 @@ class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
 
     Any reinforcement learning library that trains on Gymnasium can train on it. The environment's own reward is
     kept in `info["true_reward"]`, to be reported, not learned from.
+
+    Libraries count nothing after an end. A reward with an `after_end` of its own, as those of continuous control have,
+    is therefore given relative to it, r − `after_end`: the same number less at every step, after the end too, leaves
+    all policies in the same order.
     """
 
     def __init__(self, env: gym.Env, reward: Callable[[Any, Any, Any], Any]):
@@ -26,7 +34,9 @@ class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
                 f"`reward` must be callable as reward(observation, action, next_observation), but is a "
                 f"{type(reward).__name__}."
             )
-        self._learned = reward
+        # A network is compiled; anything else may be a table of numpy, or have no JAX in it at all.
+        self._learned = eqx.filter_jit(reward) if isinstance(reward, AbstractObservedReward) else reward
+        self._after_end = float(reward_after_end(reward))
         self._last: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -41,4 +51,4 @@ class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
         if reward.shape != () or not np.isfinite(reward):
             raise ValueError(f"`reward` must give one finite number, but gave {reward!r}.")
         self._last = after
-        return after, float(reward), terminated, truncated, info | {"true_reward": true_reward}
+        return after, float(reward) - self._after_end, terminated, truncated, info | {"true_reward": true_reward}

@@ -77,9 +77,9 @@ class SAC(AbstractLearner):
     Expectations over discrete actions are sums. `temperature` is α: 1 is the Primer's model of a demonstrator, the
     default is for training an expert, and "auto" tunes it until the policy has `target_entropy`, by default about a
     third of log A for discrete actions and −1 for each continuous coordinate of a box scaled to [−1, 1]. With
-    `keep_entropy` a temperature that is a number is the least one: it rises while the policy's entropy is below
-    `target_entropy`, so that no reward, however large, makes the policy deterministic. The buffer starts with `warmup`
-    random steps, and holds the last `capacity`; checkpoints contain it.
+    `keep_entropy` a temperature that is a number is the least one: from 1 it falls to that, and it rises while the
+    policy's entropy is below `target_entropy`, so that no reward, however large, makes the policy deterministic. The
+    buffer starts with `warmup` random steps, and holds the last `capacity`; checkpoints contain it.
 
     An end is followed by the reward's own `after_end` r̄ at every further step, with nothing left to choose, so that
     the value there is r̄/(1 − γ). It is 0 for rewards that have none.
@@ -138,6 +138,8 @@ class SAC(AbstractLearner):
             inputs, example = observation_size + actions.low.shape[-1], jnp.zeros(actions.low.shape, jnp.float32)
         first, second = (Perceptron.init(inputs, outputs, **shape, key=key) for key in (first_key, second_key))
         start = 1.0 if self.temperature == "auto" else self.temperature
+        if self.keep_entropy:
+            start = max(1.0, start)
         log_temperature = jnp.asarray(math.log(start), jnp.float32)
         trained: Any = (policy.network, (first, second), log_temperature)
         optimiser_states = tuple(self._optimiser().init(part) for part in trained)

@@ -95,6 +95,8 @@ class AbstractSampledIRL(eqx.Module):
     learns_reward: ClassVar[bool]
     #: Whether demonstrations must be whole episodes, [N, T], or may be any steps, [n].
     whole_episodes: ClassVar[bool]
+    #: Whether the reward may be learned in any unit, because nothing is compared with it but itself.
+    any_unit: ClassVar[bool] = False
     #: Whether the method itself, beside its reward, needs the demonstrated actions.
     needs_actions: ClassVar[bool] = True
 

@@ -1,9 +1,10 @@
 """Maximum causal entropy IRL from samples."""
 
+import dataclasses
 from typing import Any, ClassVar
 
 from irlax import checks
-from irlax.estimators.sampled.control import control_settings, regularisation
+from irlax.estimators.sampled.control import LEARNER, WHOLE_REPLAY, control_settings, regularisation
 from irlax.estimators.sampled.estimator import AbstractSampledIRL, Info
 from irlax.estimators.sampled.losses import matching_loss
 from irlax.estimators.sampled.rounds import Rounds
@@ -47,6 +48,7 @@ class SampledMCEIRL(AbstractSampledIRL):
     progress: bool | None = None
     learns_reward: ClassVar[bool] = True
     whole_episodes: ClassVar[bool] = False
+    any_unit: ClassVar[bool] = True
     needs_actions: ClassVar[bool] = False
 
     def __check_init__(self) -> None:
@@ -57,9 +59,12 @@ class SampledMCEIRL(AbstractSampledIRL):
     @classmethod
     def for_control(cls, **settings: Any) -> "SampledMCEIRL":
         """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
+        # At temperature 1 the bound 2/`penalty` of rewards would leave the policy much noise, and a lower penalty makes
+        # steps of the network too long: rewards are learned in a smaller unit.
+        learner = dataclasses.replace(LEARNER, temperature=0.1)
         # Rewards grow to 2/`penalty`, and that after an end has to follow: until it has, an end looks better than steps
         # with negative rewards.
-        return cls(**control_settings(recent=20, end_rate=10.0) | settings)
+        return cls(**control_settings(learner=learner, recent=WHOLE_REPLAY, end_rate=10.0) | settings)
 
     def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> ObservedReward:
         return self.reward.init(statistics, actions, key=key)

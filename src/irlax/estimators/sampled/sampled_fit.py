@@ -1,6 +1,7 @@
 """The results of dynamics-free estimators: a reward and its policy, or a policy alone."""
 
 import dataclasses
+import math
 from typing import Any
 
 import equinox as eqx
@@ -110,10 +111,13 @@ class AbstractSampledFit(Fit):
 
     def _determinism(self) -> list[tuple[str, str]]:
         """Whether the demonstrations are nearer to deterministic than the model's policies may be."""
-        if "temperature" not in self.history or not getattr(self.estimator.learner, "keep_entropy", False):
+        learner: Any = self.estimator.learner
+        if "temperature" not in self.history or not getattr(learner, "keep_entropy", False):
             return []
         temperature = float(self.history["temperature"][-1])
-        kept = f"yes: the reward is that of the learner divided by {temperature:.3g}" if temperature > 1.001 else "no"
+        kept = "yes" if temperature > 1.001 * learner.temperature else "no"
+        if not math.isclose(temperature, 1, rel_tol=1e-3):
+            kept += f": the reward is that of the learner divided by {temperature:.3g}"
         return [("entropy kept from falling", kept)]
 
     def _extent(self) -> list[tuple[str, int]]:

@@ -13,8 +13,9 @@ def check_settings(estimator: Any) -> None:
     """Raise a TypeError or ValueError for settings that are wrong or do not go together."""
     if not isinstance(estimator.learner, AbstractLearner):
         raise TypeError(f"`learner` must be a learner such as rl.PPO(), but is a {type(estimator.learner).__name__}.")
-    # The model of the demonstrator has temperature 1; GAIL has no such model.
-    if estimator.learns_reward:
+    # The model of the demonstrator has temperature 1; GAIL has no such model. Where a learner finds its temperature,
+    # that is the unit of its reward, and the fit returns the reward divided by it.
+    if estimator.learns_reward and not (estimator.any_unit and getattr(estimator.learner, "keep_entropy", False)):
         refuse_second_entropy(estimator.learner)
     if not isinstance(estimator.reward, RewardNet):
         raise TypeError(
