@@ -92,6 +92,19 @@ def test_a_learned_reward_passes_gymnasiums_own_checks():
     np.testing.assert_allclose(paid, after.sum() - 2 * before[0], rtol=1e-5)
 
 
+class PaysAfterTheEnd:
+    after_end = -3.0
+
+    def __call__(self, observation, action, after):
+        return 1.0
+
+
+def test_a_learned_reward_is_given_relative_to_that_after_the_end():
+    env = RewardWrapper(gym.make("CartPole-v1"), PaysAfterTheEnd())
+    env.reset(seed=0)
+    assert env.step(0)[1] == 4
+
+
 def test_a_learned_reward_must_be_one_finite_number():
     env = RewardWrapper(gym.make("CartPole-v1"), lambda observation, action, after: np.nan)
     env.reset(seed=0)

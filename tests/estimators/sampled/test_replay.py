@@ -121,11 +121,14 @@ def test_slopes_are_those_of_finite_differences():
 def test_sac_gets_to_the_policy_of_exact_mce_irl():
     """The demonstrator is soft-optimal for a reward over states, so that it satisfies the condition on even weights.
 
-    The demonstrations have 5,000 steps, of which the frequencies are known to about .012 in each state.
+    The demonstrations have 5,000 steps, of which the frequencies are known to about .012 in each state. The reward is
+    learned in a unit of a half, and given back in units in which the demonstrator's temperature is 1.
     """
     mdp, env, demos = problem()
+    learner = dataclasses.replace(TABULAR_SAC, temperature=0.5, keep_entropy=True, target_entropy=-5.0)
     exact = ix.MCEIRL().fit(mdp, ix.TabularReward("s"), ix.soft_plan(mdp, np.array([0.0, 1.5, -1.0])).policy)
-    fit = REPLAYED.fit(env, demos, key=jr.key(1))
+    fit = dataclasses.replace(REPLAYED, learner=learner).fit(env, demos, key=jr.key(1))
+    assert fit.history["temperature"][-1] == pytest.approx(0.5)
     assert variation(table_of(fit.policy), exact.policy).max() < 0.07
     reward = np.array([reward_at(fit.reward, state) for state in np.eye(STATES)])
     assert variation(ix.soft_plan(mdp, reward).policy, exact.policy).max() < 0.07

@@ -111,7 +111,7 @@ class AbstractSampledFit(Fit):
 
     def _determinism(self) -> list[tuple[str, str]]:
         """Whether the demonstrations are nearer to deterministic than the model's policies may be."""
-        learner: Any = self.estimator.learner
+        learner: Any = getattr(self.estimator, "learner", None)
         if "temperature" not in self.history or not getattr(learner, "keep_entropy", False):
             return []
         temperature = float(self.history["temperature"][-1])
