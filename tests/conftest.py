@@ -142,14 +142,29 @@ def pytest_sessionfinish():
 #: adds 5,000 at most; tests/test_docs.py adds 16,000, but is the first. To forget takes five seconds of processor time,
 #: and more to compile again.
 MANY_MAPPINGS = 57_000
+#: To count them takes long once there are many: it is not done again before so many more programs are compiled.
+MANY_PROGRAMS = 200
+_new_programs = 0
+
+
+def _count_programs(event, seconds, **_):
+    global _new_programs
+    _new_programs += event.endswith("backend_compile_duration")
+
+
+jax.monitoring.register_event_duration_secs_listener(_count_programs)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _room_for_what_is_compiled_next():
     """After a file, forget what was compiled, if that is very much."""
+    global _new_programs
     yield
     mappings = Path("/proc/self/maps")
-    if mappings.exists() and mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:
+    if _new_programs < MANY_PROGRAMS or not mappings.exists():
+        return
+    _new_programs = 0
+    if mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:
         jax.clear_caches()
         gc.collect()
 

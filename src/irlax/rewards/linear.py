@@ -165,6 +165,12 @@ class FoldedLinear(AbstractFolded):
         reward = reward if self.known is None else reward + self.known
         return jnp.broadcast_to(reward, (self.width, reward.shape[-1]))
 
+    def pull_back(self, parameters: Float[Array, " K"], visits: Float[np.ndarray, "A R"]) -> Float[Array, " K"]:
+        if not self.on_host:
+            return super().pull_back(parameters, visits)
+        visits = visits.sum(axis=0, keepdims=True) if self.by_state else visits
+        return np.tensordot(self.columns, visits.astype(self.columns.dtype), 2)
+
 
 class UnfoldedLinear(AbstractUnfolded):
     """θ · φ(s,a,s') and what is known of the reward, aligned."""

@@ -38,6 +38,17 @@ class AbstractFolded(StaysOnDevice):
         """Whether NumPy parameters give a NumPy table, for which nothing is compiled."""
         return False
 
+    def pull_back(self, parameters: Parameters, visits: Float[np.ndarray, "A R"]) -> Parameters:
+        """Σ visits · ∂r/∂θ."""
+        return _pulled_back(self, parameters, visits)
+
+
+@eqx.filter_jit
+def _pulled_back(folded: AbstractFolded, parameters: Parameters, visits: Float[Array, "A R"]) -> Parameters:
+    reward, pull_back = jax.vjp(folded, parameters)
+    # In single precision the reward is, and visits of data are not.
+    return pull_back(visits.astype(reward.dtype))[0]
+
 
 class AbstractUnfolded(StaysOnDevice):
     """Parameters ↦ (the part of the reward that does not depend on s', and the aligned part that does)."""

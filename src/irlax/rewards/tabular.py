@@ -92,6 +92,13 @@ class FoldedTable(AbstractFolded):
         spread = np.broadcast_to if isinstance(parameters, np.ndarray) else jnp.broadcast_to
         return spread(reward, self.mdp.table_shape[::-1])
 
+    def pull_back(
+        self, parameters: Float[Array, "S *rest"], visits: Float[np.ndarray, "A R"]
+    ) -> Float[Array, "S *rest"]:
+        if not self.on_host:
+            return super().pull_back(parameters, visits)
+        return visits.sum(axis=0) if self.over == "s" else visits.T
+
 
 class UnfoldedTable(AbstractUnfolded):
     """The table over (s, a, s'), aligned."""

@@ -5,8 +5,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import equinox as eqx
-import jax
 import numpy as np
 
 from irlax import checks
@@ -28,9 +26,9 @@ from irlax.planning.occupancy import visits_of
 from irlax.precision import scope, to_device
 from irlax.registry import stored
 from irlax.rewards import AbstractReward
-from irlax.rewards.reward import AbstractFolded, flat, reward_at
+from irlax.rewards.reward import flat, reward_at
 from irlax.run_folder import RunLike, as_run_folder
-from irlax.typing import Array, Float
+from irlax.typing import Float
 
 if TYPE_CHECKING:
     from irlax.engine import AbstractEngine
@@ -239,13 +237,5 @@ def feature_gap(
         folded = reward.fold(expert.mdp)
         plan = soft_plan(expert.mdp, np.asarray(reward_at(folded, theta)).T)
         difference = expert.visits(warn=False)[0] - np.asarray(visits_of(expert.mdp, plan))
-        total = total + expert.weight / weight * flat(_pulled_back(folded, theta, difference))
+        total = total + expert.weight / weight * flat(folded.pull_back(theta, difference))
     return np.asarray(total)
-
-
-@eqx.filter_jit
-def _pulled_back(folded: AbstractFolded, theta: Any, visits: Float[Array, "A R"]) -> Any:
-    """Σ visits · ∂r/∂θ, as a tree of parameters."""
-    reward, pull_back = jax.vjp(folded, theta)
-    # In single precision the reward is, and visits of data are not.
-    return pull_back(visits.astype(reward.dtype))[0]

@@ -1,8 +1,8 @@
 """Adam, for rewards that are networks."""
 
-from typing import Any, ClassVar, NamedTuple
+import math
+from typing import ClassVar, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from irlax import checks
@@ -16,14 +16,29 @@ from irlax.typing import Float
 MIN_DECREASE = 1e-7
 #: It ends on a plateau if no step along the gradient lowers the loss by more than this share of it.
 PLATEAU_DECREASE = 1e-5
+#: Kingma and Ba's settings, and the share of the learning rate that is left in the end.
+DECAY, SQUARE_DECAY, EPSILON, LAST_RATE = 0.9, 0.999, 1e-8, 0.01
 
 
 class Moments(NamedTuple):
-    """The state of optax's Adam, the number of steps, and the best loss `patience` steps ago."""
+    """Decaying sums of gradients and of their squares, the number of steps, and the best loss `patience` steps ago."""
 
-    optimiser: Any
-    step: int
-    previous_best: float
+    mean: Float[np.ndarray, " K"]
+    square: Float[np.ndarray, " K"]
+    step: int = 0
+    previous_best: float = np.inf
+
+    def with_gradient(self, gradient: Float[np.ndarray, " K"]) -> "Moments":
+        """After another step."""
+        mean = DECAY * self.mean + (1 - DECAY) * gradient
+        square = SQUARE_DECAY * self.square + (1 - SQUARE_DECAY) * gradient**2
+        return Moments(mean, square, self.step + 1, self.previous_best)
+
+    @property
+    def direction(self) -> Float[np.ndarray, " K"]:
+        """The mean gradient, over the root of the mean square."""
+        mean, square = self.mean / (1 - DECAY**self.step), self.square / (1 - SQUARE_DECAY**self.step)
+        return mean / (np.sqrt(square) + EPSILON)
 
 
 @stored("adam")
@@ -48,27 +63,28 @@ class Adam(AbstractSolver):
 
     def init(self, problem: AbstractProblem, start: Float[np.ndarray, " K"] | Evaluation, tol: float) -> SolverState:
         at = evaluated(problem, start)
-        inner = Moments(self._optimiser().init(jnp.asarray(at.x)), 0, np.inf)
-        return SolverState(at, at, _ended(problem, at, tol), inner)
+        zero = np.zeros_like(at.gradient)
+        return SolverState(at, at, _ended(problem, at, tol), Moments(zero, zero))
 
     def step(self, problem: AbstractProblem, state: SolverState, tol: float) -> SolverState:
-        at, (moments, k, previous_best) = state.at, state.inner
-        updates, moments = self._optimiser().update(jnp.asarray(at.gradient), moments)
-        new, k = _take_step(problem, at, np.asarray(updates)), k + 1
+        at, before = state.at, state.inner
+        # On the host: each operation of a few numbers would be a program to compile.
+        moments, previous_best = before.with_gradient(at.gradient), before.previous_best
+        new = _take_step(problem, at, -self._rate(before.step) * moments.direction)
         best = new if state.best is None or new.loss < state.best.loss else state.best
         ended = _ended(problem, new, tol)
         if ended is Status.CONVERGED:
             best = new
-        elif ended is None and k % self.patience == 0:
+        elif ended is None and moments.step % self.patience == 0:
             if previous_best - best.loss < MIN_DECREASE * max(1.0, abs(best.loss)):
                 ended = Status.PLATEAU if _is_plateau(problem, best) else Status.STALLED
             previous_best = best.loss
-        return SolverState(new, best, ended, Moments(moments, k, previous_best))
+        return SolverState(new, best, ended, moments._replace(previous_best=previous_best))
 
-    def _optimiser(self) -> Any:
-        import optax
-
-        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, max(self.max_steps, 1), alpha=0.01))
+    def _rate(self, step: int) -> float:
+        """The learning rate of a step, along a half of a cosine."""
+        share = min(step / max(self.max_steps, 1), 1.0)
+        return self.learning_rate * (LAST_RATE + (1 - LAST_RATE) * (1 + math.cos(math.pi * share)) / 2)
 
 
 def _ended(problem: AbstractProblem, at: Evaluation, tol: float) -> Status | None:
