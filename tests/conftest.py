@@ -3,6 +3,7 @@
 Shape annotations are enforced in every test: the hook must be in place before irlax is first imported.
 """
 
+import collections
 import functools
 import gc
 import os
@@ -144,12 +145,11 @@ def pytest_sessionfinish():
 MANY_MAPPINGS = 57_000
 #: To count them takes long once there are many: it is not done again before so many more programs are compiled.
 MANY_PROGRAMS = 200
-_new_programs = 0
+_compiled = collections.Counter()
 
 
 def _count_programs(event, seconds, **_):
-    global _new_programs
-    _new_programs += event.endswith("backend_compile_duration")
+    _compiled["since then"] += event.endswith("backend_compile_duration")
 
 
 jax.monitoring.register_event_duration_secs_listener(_count_programs)
@@ -158,12 +158,11 @@ jax.monitoring.register_event_duration_secs_listener(_count_programs)
 @pytest.fixture(scope="module", autouse=True)
 def _room_for_what_is_compiled_next():
     """After a file, forget what was compiled, if that is very much."""
-    global _new_programs
     yield
     mappings = Path("/proc/self/maps")
-    if _new_programs < MANY_PROGRAMS or not mappings.exists():
+    if _compiled["since then"] < MANY_PROGRAMS or not mappings.exists():
         return
-    _new_programs = 0
+    _compiled.clear()
     if mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:
         jax.clear_caches()
         gc.collect()
