@@ -140,11 +140,12 @@ def pytest_sessionfinish():
 
 
 #: Every compiled program holds memory mappings. Linux allows a process 65,530 of them; beyond that XLA crashes. A file
-#: adds 5,000 at most; tests/test_docs.py adds 16,000, but is the first. To forget takes five seconds of processor time,
-#: and more to compile again.
+#: adds 5,000 at most, tests/test_docs.py 16,000. To forget takes seconds of processor time, and more to compile again.
 MANY_MAPPINGS = 57_000
 #: To count them takes long once there are many: it is not done again before so many more programs are compiled.
 MANY_PROGRAMS = 200
+#: The first file of all, whose programs no other needs: so early there is little else to forget.
+ALONE = "test_docs.py"
 _compiled = collections.Counter()
 
 
@@ -155,15 +156,19 @@ def _count_programs(event, seconds, **_):
 jax.monitoring.register_event_duration_secs_listener(_count_programs)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _room_for_what_is_compiled_next():
-    """After a file, forget what was compiled, if that is very much."""
-    yield
+def _are_many():
     mappings = Path("/proc/self/maps")
     if _compiled["since then"] < MANY_PROGRAMS or not mappings.exists():
-        return
+        return False
     _compiled.clear()
-    if mappings.read_bytes().count(b"\n") > MANY_MAPPINGS:
+    return mappings.read_bytes().count(b"\n") > MANY_MAPPINGS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _room_for_what_is_compiled_next(request):
+    """After a file, forget what was compiled, if that is very much."""
+    yield
+    if request.path.name == ALONE or _are_many():
         jax.clear_caches()
         gc.collect()
 

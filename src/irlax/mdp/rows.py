@@ -165,7 +165,7 @@ class SeveralRows(AbstractRows):
     def sum(self, rows: Shaped[Array, "R *rest"]) -> Shaped[Array, "S *rest"]:
         first, further = self._parts(rows)
         if isinstance(rows, np.ndarray) and not is_traced(self):
-            total = first.copy()
+            total = np.array(first)
             np.add.at(total, np.asarray(self.wide)[np.asarray(self.owners)], further)
             return total
         return jnp.asarray(first).at[self.wide].add(self._sums(further))
