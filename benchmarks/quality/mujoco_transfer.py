@@ -146,7 +146,9 @@ def main() -> None:
         disabled = ant("ant-disabled")
         policies = trained(disabled, rewards, options.seeds, options.steps_after, seed=HELD_OUT_KEY)
         row = {"reward": name, **about, "returns": earned(disabled, policies, options.seeds)}
-        row["seconds"] = round(time.monotonic() - started, 1)
+        row |= {"steps": options.steps if rewards is not None else 0, "steps after": options.steps_after}
+        row |= {"seconds": round(time.monotonic() - started, 1), "device": jax.devices()[0].device_kind}
+        row["commit"] = record.commit()
         (options.folder / f"{name}.json").write_text(json.dumps(row))
         print(row, file=sys.stderr, flush=True)
     rows = {path.stem: json.loads(path.read_text()) for path in sorted(options.folder.glob("*.json"))}
@@ -157,9 +159,7 @@ def main() -> None:
             row[f"share of the truth, {which}"] = round(interquartile_mean(shares), 3)
             row[f"interval, {which}"] = bootstrapped(shares)
     source = record.provenance("benchmarks.quality.mujoco_transfer", "irlax", "jax", "gymnasium", "mujoco")
-    source["machine"]["device"] = jax.devices()[0].device_kind
-    result = {**source, "steps": [options.steps, options.steps_after], "published": PUBLISHED}
-    record.write(options.out, {**result, "figures": list(rows.values())})
+    record.write(options.out, {**source, "published": PUBLISHED, "figures": list(rows.values())})
     print(json.dumps(list(rows.values()), indent=1))
 
 
