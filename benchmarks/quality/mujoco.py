@@ -48,8 +48,8 @@ PUBLISHED = {
     "ant": {"IQ-Learn, 1": 0.93, "f-IRL, 1": 0.82, "ML-IRL, 5": 0.88, "AIRL of imitation": 0.98},
     "humanoid": {"IQ-Learn, 1": 0.98, "ML-IRL, 5": 0.99},
 }
-#: Options of environments. The published Ants observe contact forces that are always zero, by a fault of the MuJoCo of
-#: their time (Gymnasium's page on Ant-v5 tells of it).
+#: Options of environments. Gym's Ants observed contact forces that were always zero with MuJoCo 2.0 (its GitHub issue
+#: 1541); with which version published figures were made is seldom said.
 OPTIONS = {"ant": {"include_cfrc_ext_in_observation": False}}
 EXPERTS = record.ROOT / "benchmarks" / "experts"
 EXPERT_SEEDS = 3
@@ -90,6 +90,8 @@ class Work(NamedTuple):
     folder: Path
     deadline: float
     steps: int
+    #: The memory of the estimators in rounds, in place of their own.
+    recent: int | None = None
 
     @property
     def name(self) -> str:
@@ -122,20 +124,25 @@ class Clock:
         self.lines.append([step, round(self._before + time.monotonic() - self._began, 1)])
 
 
-def trained(problem: str, steps: int, folder: Path, deadline: float) -> None:
-    """An expert by SAC on the true reward; its file once it has all its steps."""
-    env = made(problem)
-    learner = ix.rl.SAC(
+def learner_of_truth(capacity: int, updates: int = 512) -> Any:
+    """SAC for a true reward, with so many gradient steps for 512 steps of the environment."""
+    return ix.rl.SAC(
         temperature="auto",
         num_envs=32,
         length=16,
-        updates=512,
+        updates=updates,
         width=256,
-        capacity=min(CAPACITY.get(problem, 2**20), 2**20),
+        capacity=capacity,
         learning_rate=3e-4,
         tau=0.005,
         explore=0.0,
     )
+
+
+def trained(problem: str, steps: int, folder: Path, deadline: float) -> None:
+    """An expert by SAC on the true reward; its file once it has all its steps."""
+    env = made(problem)
+    learner = learner_of_truth(min(CAPACITY.get(problem, 2**20), 2**20))
     run = ix.RunFolder(folder / f"expert_{problem}.run", resume=True, checkpoint_every=120)
     clock = Clock(folder / f"expert_{problem}.seconds.json", deadline)
     result = learner.train(env, key=jr.key(0), steps=steps, seeds=EXPERT_SEEDS, run=run, callback=clock, progress=False)
@@ -173,6 +180,7 @@ def fitted(work: Work) -> None:
             estimator,
             rounds=dataclasses.replace(estimator.rounds, num=num),
             learner=dataclasses.replace(estimator.learner, capacity=capacity),
+            recent=work.recent or estimator.recent,
             progress=False,
         )
         run = ix.RunFolder(work.folder / f"{work.name}.run", resume=True, checkpoint_every=120)
@@ -251,6 +259,7 @@ def main() -> None:
     parser.add_argument("--episodes", nargs="*", type=int, choices=EPISODES, default=[1])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, help="of each fit or expert, in place of the problem's own")
+    parser.add_argument("--recent", type=int, help="rounds that rewards are learned from; say another --folder, too")
     parser.add_argument("--minutes", type=float, default=8.0, help="after which no more rounds are begun")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -259,7 +268,7 @@ def main() -> None:
         if time.time() < deadline and not (EXPERTS / f"{problem}.npz").exists():
             trained(problem, options.steps or PROBLEMS[problem][1], options.folder, deadline)
     work = [
-        Work(problem, method, episodes, options.seeds, options.folder, deadline, options.steps or 0)
+        Work(problem, method, episodes, options.seeds, options.folder, deadline, options.steps or 0, options.recent)
         for episodes in options.episodes
         for problem in options.problems
         for method in options.methods

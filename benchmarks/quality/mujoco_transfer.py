@@ -23,7 +23,7 @@ import jax.random as jr
 import numpy as np
 from benchmarks import record
 from benchmarks.quality.imitation import bootstrapped
-from benchmarks.quality.mujoco import EXPERTS, HELD_OUT_KEY, Mode, returns_of
+from benchmarks.quality.mujoco import EXPERTS, HELD_OUT_KEY, Mode, learner_of_truth, returns_of
 
 import irlax as ix
 from irlax.reproduce.imitation import interquartile_mean
@@ -62,24 +62,9 @@ def ant(name: str) -> Any:
     return ix.envs.make(f"mujoco:{name}", **OPTIONS)
 
 
-def learner(steps: int, updates: int) -> Any:
-    """SAC, with `updates` gradient steps for 512 steps of the environment."""
-    return ix.rl.SAC(
-        temperature="auto",
-        num_envs=32,
-        length=16,
-        updates=updates,
-        width=256,
-        capacity=steps,
-        learning_rate=3e-4,
-        tau=0.005,
-        explore=0.0,
-    )
-
-
 def trained(env: Any, rewards: Any, num: int, steps: int, seed: int) -> Any:
     """Policies of as many agents, each by its own reward; with None, all by the true one."""
-    sac = learner(steps, 256)
+    sac = learner_of_truth(steps, updates=256)
 
     @eqx.filter_jit
     def init(keys: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import warnings
 
+import equinox as eqx
 import gymnasium as gym
 import jax.numpy as jnp
 import jax.random as jr
@@ -10,6 +11,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from irlax.envs import GymnasiumEnvironment, RewardWrapper, collect, evaluate, make, refuse_variable_length
+from irlax.networks import Normaliser
+from irlax.rewards import RewardNet
+from irlax.spaces import Discrete
 from tests.envs.counts import Counts
 from tests.envs.policies import Always, Uniform
 
@@ -103,6 +107,15 @@ def test_a_learned_reward_is_given_relative_to_that_after_the_end():
     env = RewardWrapper(gym.make("CartPole-v1"), PaysAfterTheEnd())
     env.reset(seed=0)
     assert env.step(0)[1] == 4
+
+
+def test_a_network_pays_what_it_pays_outside():
+    network = eqx.filter_jit(RewardNet(width=4, depth=1).init)(Normaliser.init(4), Discrete(2), key=jr.key(0))
+    network = eqx.tree_at(lambda it: it.end, network, jnp.float32(-2.0), is_leaf=lambda leaf: leaf is None)
+    env = RewardWrapper(gym.make("CartPole-v1"), network)
+    before, _ = env.reset(seed=0)
+    after, paid, *_ = env.step(1)
+    assert paid == pytest.approx(float(network(before, np.int32(1), after)) + 2, rel=1e-5)
 
 
 def test_a_learned_reward_must_be_one_finite_number():
