@@ -48,11 +48,10 @@ PUBLISHED = {
     "ant": {"IQ-Learn, 1": 0.93, "f-IRL, 1": 0.82, "ML-IRL, 5": 0.88, "AIRL of imitation": 0.98},
     "humanoid": {"IQ-Learn, 1": 0.98, "ML-IRL, 5": 0.99},
 }
-#: Options of environments. Gym's Ants observed contact forces that were always zero with MuJoCo 2.0 (its GitHub issue
-#: 1541); with which version published figures were made is seldom said.
-OPTIONS = {"ant": {"include_cfrc_ext_in_observation": False}}
+#: Options of environments. Gym's Ant and Humanoid observed contact forces that were always zero with MuJoCo 2.0 (its
+#: GitHub issue 1541); with which version published figures were made is seldom said.
+OPTIONS = {name: {"include_cfrc_ext_in_observation": False} for name in ("ant", "humanoid")}
 EXPERTS = record.ROOT / "benchmarks" / "experts"
-EXPERT_SEEDS = 3
 #: A step of Humanoid's replay takes 2.9 kB, for each seed.
 CAPACITY = {"humanoid": 300_000}
 HELD_OUT_KEY = 100
@@ -139,19 +138,29 @@ def learner_of_truth(capacity: int, updates: int = 512) -> Any:
     )
 
 
-def trained(problem: str, steps: int, folder: Path, deadline: float) -> None:
+class Training(NamedTuple):
+    """How an expert is trained: environment steps, seeds side by side, and gradient steps for 512 steps."""
+
+    steps: int
+    seeds: int
+    updates: int
+
+
+def trained(problem: str, how: Training, folder: Path, deadline: float) -> None:
     """An expert by SAC on the true reward; its file once it has all its steps."""
     env = made(problem)
-    learner = learner_of_truth(min(CAPACITY.get(problem, 2**20), 2**20))
+    learner = learner_of_truth(min(CAPACITY.get(problem, 2**20), 2**20), how.updates)
     run = ix.RunFolder(folder / f"expert_{problem}.run", resume=True, checkpoint_every=120)
     clock = Clock(folder / f"expert_{problem}.seconds.json", deadline)
-    result = learner.train(env, key=jr.key(0), steps=steps, seeds=EXPERT_SEEDS, run=run, callback=clock, progress=False)
+    result = learner.train(
+        env, key=jr.key(0), steps=how.steps, seeds=how.seeds, run=run, callback=clock, progress=False
+    )
     if not result.status.success:
         return
-    policies = [jax.tree.map(lambda leaf, k=k: leaf[k], result.policy) for k in range(EXPERT_SEEDS)]
+    policies = [jax.tree.map(lambda leaf, k=k: leaf[k], result.policy) for k in range(how.seeds)]
     returns = [float(returns_of(env, Mode(policy), 16, jr.key(1)).mean()) for policy in policies]
     best = int(np.argmax(returns))
-    about = {"learner": "SAC", "environment": f"mujoco:{problem}", "steps": steps, "return of its mode": returns[best]}
+    about = {"learner": "SAC", "environment": f"mujoco:{problem}", **how._asdict(), "return of its mode": returns[best]}
     EXPERTS.mkdir(exist_ok=True)
     ix.rl.save_policy(EXPERTS / f"{problem}.npz", policies[best], **about)
     _tell({"expert": problem, "returns of modes": np.round(returns, 1).tolist()})
@@ -189,6 +198,8 @@ def fitted(work: Work) -> None:
             return
     clock.add(int(fits[0].history["steps"][-1]))
     rows = [scored(work, seed, fit, env, demos) | {"seconds": clock.lines} for seed, fit in enumerate(fits)]
+    for seed, fit in enumerate(fits):
+        fit.save(work.folder / f"{work.name}_{seed}.fit")
     work.done.write_text(json.dumps(rows))
     _tell(summed(rows)[0])
 
@@ -258,6 +269,8 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--episodes", nargs="*", type=int, choices=EPISODES, default=[1])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--expert-seeds", type=int, default=3, help="side by side, of which the best is kept")
+    parser.add_argument("--expert-updates", type=int, default=512, help="gradient steps for 512 steps of an expert")
     parser.add_argument("--steps", type=int, help="of each fit or expert, in place of the problem's own")
     parser.add_argument("--recent", type=int, help="rounds that rewards are learned from; say another --folder, too")
     parser.add_argument("--minutes", type=float, default=8.0, help="after which no more rounds are begun")
@@ -266,7 +279,8 @@ def main() -> None:
     deadline = time.time() + 60 * options.minutes
     for problem in options.problems if options.part == "experts" else ():
         if time.time() < deadline and not (EXPERTS / f"{problem}.npz").exists():
-            trained(problem, options.steps or PROBLEMS[problem][1], options.folder, deadline)
+            how = Training(options.steps or PROBLEMS[problem][1], options.expert_seeds, options.expert_updates)
+            trained(problem, how, options.folder, deadline)
     work = [
         Work(problem, method, episodes, options.seeds, options.folder, deadline, options.steps or 0, options.recent)
         for episodes in options.episodes

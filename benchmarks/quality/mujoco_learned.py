@@ -58,14 +58,16 @@ def fitted(name: str, folder: Path, num_envs: int, seed: int) -> dict[str, Any]:
     }
 
 
-def trained(folder: Path, steps: int, seed: int) -> dict[str, Any]:
-    """What the peer's SAC makes of the learned reward."""
-    row = venvs.ask(PEER, "learned_hopper", fit=str(folder / "fit"), steps=steps, seed=seed)
-    expert = json.loads((folder / "fit_row.json").read_text())["expert"]
+def trained(fit: Path | None, scale: float, steps: int, seed: int) -> dict[str, Any]:
+    """What the peer's SAC makes of a fit's reward, or of the true one."""
+    row = venvs.ask(PEER, "hopper", fit=fit and str(fit), scale=scale, steps=steps, seed=seed)
+    # Ours, for it is a share of the expert's mode that is reported of both.
+    expert = json.loads((record.RESULTS / "mujoco_learned.json").read_text())["figures"][0]["expert"]
     for name in ("returns of the mode", "returns"):
         mean = statistics.mean(row.pop(name))
         row |= {f"mean {name}": round(mean, 1), f"share, {name}": round(mean / expert, 3)}
-    return {"peer": PEER, "steps": steps, **row, "commit": record.commit()}
+    reward = "learned" if fit else "true"
+    return {"peer": PEER, "reward": reward, "scale": scale, "steps": steps, **row, "commit": record.commit()}
 
 
 def main() -> None:

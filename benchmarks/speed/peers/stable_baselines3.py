@@ -9,7 +9,7 @@ import torch
 from benchmarks.record import ROOT
 from benchmarks.speed import timing
 from stable_baselines3 import PPO, SAC
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 
 def cartpole(settings: dict[str, Any], num_envs: int, steps: int) -> dict[str, Any]:
@@ -49,17 +49,15 @@ def learned_reward(steps: int, seed: int) -> dict[str, Any]:
     }
 
 
-def learned_hopper(fit: str, steps: int, seed: int) -> dict[str, Any]:
-    """A fresh SAC on the reward of a fit, in Hopper-v5, whose true returns it does not see."""
+def hopper(fit: str | None, scale: float, steps: int, seed: int) -> dict[str, Any]:
+    """A fresh SAC in Hopper-v5, on the reward of a fit times `scale`, with true returns unseen; or on the true one."""
     sys.path.insert(0, str(ROOT / "src"))
     import irlax as ix
 
     torch.set_num_threads(1)
-    reward = ix.load(fit).reward
-    # The learned reward is in units in which the demonstrator's temperature is 1; SAC's critics want numbers near 1.
-    env = VecNormalize(
-        DummyVecEnv([lambda: ix.envs.RewardWrapper(gym.make("Hopper-v5"), reward)]), norm_obs=False, gamma=0.99
-    )
+    env = gym.make("Hopper-v5")
+    if fit is not None:
+        env = ix.envs.RewardWrapper(env, ix.load(fit).reward, scale=scale)
     model = SAC("MlpPolicy", env, device="cpu", seed=seed)
     curve: list[tuple[int, float]] = []
 

@@ -10,6 +10,7 @@ import equinox as eqx
 import gymnasium as gym
 import numpy as np
 
+from irlax import checks
 from irlax.rewards import AbstractObservedReward
 from irlax.rewards.observed import reward_after_end
 
@@ -23,17 +24,22 @@ class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
     Libraries count nothing after an end. A reward with an `after_end` of its own, as those of continuous control have,
     is therefore given relative to it, r − `after_end`: the same number less at every step, after the end too, leaves
     all policies in the same order.
+
+    What is given is multiplied by `scale`, which leaves the order of returns as it is, too. Learned rewards are in
+    units in which the demonstrator's temperature is 1, so that those of nearly deterministic ones are tens a step;
+    learners whose critics have no units of their own do best with a few a step.
     """
 
-    def __init__(self, env: gym.Env, reward: Callable[[Any, Any, Any], Any]):
+    def __init__(self, env: gym.Env, reward: Callable[[Any, Any, Any], Any], *, scale: float = 1.0):
         # So that Gymnasium can make the wrapped environment again from its spec.
-        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, reward=reward)
+        gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, reward=reward, scale=scale)
         gym.Wrapper.__init__(self, env)
         if not callable(reward):
             raise TypeError(
                 f"`reward` must be callable as reward(observation, action, next_observation), but is a "
                 f"{type(reward).__name__}."
             )
+        self._scale = checks.positive("scale", scale)
         # A network is compiled; anything else may be a table of numpy, or have no JAX in it at all.
         self._learned = eqx.filter_jit(reward) if isinstance(reward, AbstractObservedReward) else reward
         self._after_end = float(reward_after_end(reward))
@@ -51,4 +57,5 @@ class RewardWrapper(gym.Wrapper, gym.utils.RecordConstructorArgs):
         if reward.shape != () or not np.isfinite(reward):
             raise ValueError(f"`reward` must give one finite number, but gave {reward!r}.")
         self._last = after
-        return after, float(reward) - self._after_end, terminated, truncated, info | {"true_reward": true_reward}
+        given = self._scale * (float(reward) - self._after_end)
+        return after, given, terminated, truncated, info | {"true_reward": true_reward}
