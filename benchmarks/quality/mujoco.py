@@ -52,8 +52,8 @@ PUBLISHED = {
 #: GitHub issue 1541); with which version published figures were made is seldom said.
 OPTIONS = {name: {"include_cfrc_ext_in_observation": False} for name in ("ant", "humanoid")}
 EXPERTS = record.ROOT / "benchmarks" / "experts"
-#: A step of Humanoid's replay takes 2.9 kB, for each seed.
-CAPACITY = {"humanoid": 300_000}
+#: A step of Humanoid's replay takes 2.3 kB, for each seed.
+CAPACITY = {"humanoid": 800_000}
 HELD_OUT_KEY = 100
 
 
@@ -91,6 +91,8 @@ class Work(NamedTuple):
     steps: int
     #: The memory of the estimators in rounds, in place of their own.
     recent: int | None = None
+    #: Whether what is there at the deadline is scored, in place of a checkpoint to go on from.
+    once: bool = False
 
     @property
     def name(self) -> str:
@@ -178,7 +180,7 @@ def fitted(work: Work) -> None:
     env = made(work.problem)
     demos = demonstrated(env, work.problem, work.episodes)
     clock = Clock(work.folder / f"{work.name}.seconds.json", work.deadline)
-    key, estimator = jr.key(HELD_OUT_KEY), getattr(ix, work.method)()
+    key, estimator, more = jr.key(HELD_OUT_KEY), getattr(ix, work.method)(), {}
     if work.method == "BehaviouralCloning":
         fits = [estimator.fit(env, demos, key=jr.fold_in(key, seed)) for seed in range(work.seeds)]
     else:
@@ -192,12 +194,15 @@ def fitted(work: Work) -> None:
             recent=work.recent or estimator.recent,
             progress=False,
         )
-        run = ix.RunFolder(work.folder / f"{work.name}.run", resume=True, checkpoint_every=120)
-        fits = estimator.fit_many(env, demos, num=work.seeds, key=key, callback=clock, run=run)
-        if fits[0].status is ix.Status.INTERRUPTED:
+        # Learning rates fall to 0 over these.
+        more["steps asked for"] = num * estimator.rounds.steps
+        kept = ix.RunFolder(work.folder / f"{work.name}.run", resume=True, checkpoint_every=120)
+        fits = estimator.fit_many(env, demos, num=work.seeds, key=key, callback=clock, run=None if work.once else kept)
+        if fits[0].status is ix.Status.INTERRUPTED and not work.once:
             return
     clock.add(int(fits[0].history["steps"][-1]))
-    rows = [scored(work, seed, fit, env, demos) | {"seconds": clock.lines} for seed, fit in enumerate(fits)]
+    more["seconds"] = clock.lines
+    rows = [scored(work, seed, fit, env, demos) | more for seed, fit in enumerate(fits)]
     for seed, fit in enumerate(fits):
         fit.save(work.folder / f"{work.name}_{seed}.fit")
     work.done.write_text(json.dumps(rows))
@@ -274,6 +279,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of each fit or expert, in place of the problem's own")
     parser.add_argument("--recent", type=int, help="rounds that rewards are learned from; say another --folder, too")
     parser.add_argument("--minutes", type=float, default=8.0, help="after which no more rounds are begun")
+    parser.add_argument("--once", action="store_true", help="no checkpoints: what is there after the minutes is scored")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + 60 * options.minutes
@@ -281,9 +287,10 @@ def main() -> None:
         if time.time() < deadline and not (EXPERTS / f"{problem}.npz").exists():
             how = Training(options.steps or PROBLEMS[problem][1], options.expert_seeds, options.expert_updates)
             trained(problem, how, options.folder, deadline)
+    steps = options.steps or 0
     work = [
-        Work(problem, method, episodes, options.seeds, options.folder, deadline, options.steps or 0, options.recent)
-        for episodes in options.episodes
+        Work(problem, method, each, options.seeds, options.folder, deadline, steps, options.recent, options.once)
+        for each in options.episodes
         for problem in options.problems
         for method in options.methods
         if options.part == "fits" and (EXPERTS / f"{problem}.npz").exists()

@@ -1,4 +1,4 @@
-"""imitation's tabular MCE IRL and its AIRL. Runs in imitation's own environment."""
+"""imitation's tabular MCE IRL, and its AIRL in CartPole and Hopper. Runs in imitation's own environment."""
 
 import contextlib
 import statistics
@@ -15,10 +15,12 @@ from imitation.algorithms.adversarial.airl import AIRL
 from imitation.algorithms.mce_irl import MCEIRL, mce_occupancy_measures, mce_partition_fh
 from imitation.data.types import TrajectoryWithRew
 from imitation.data.wrappers import RolloutInfoWrapper
-from imitation.rewards.reward_nets import BasicShapedRewardNet, RewardNet
+from imitation.policies.base import NormalizeFeaturesExtractor
+from imitation.rewards.reward_nets import BasicShapedRewardNet, NormalizedRewardNet, RewardNet
 from imitation.util.networks import RunningNorm
 from seals.base_envs import TabularModelPOMDP
 from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 
@@ -149,6 +151,75 @@ def airl(path: str, seed: int, target: float, limit: float) -> dict[str, Any]:
         "steps": learner.num_timesteps,
         "last_return": round(watched.last, 1),
     }
+
+
+def hopper(path: str, seed: int, limit: float) -> dict[str, Any]:
+    """AIRL in Hopper with the settings of its own benchmark, for so many seconds: the true returns on the way.
+
+    Its benchmark has an environment that goes on after a fall, since episodes of unequal length give the end away; so
+    it is learned in Gymnasium's with `terminate_when_unhealthy=False`, and played in Gymnasium's own.
+    """
+    torch.set_num_threads(1)
+    demos = np.load(path)
+    seen = np.concatenate([demos["before"], demos["after"][-1:]])
+    episode = TrajectoryWithRew(obs=seen, acts=demos["actions"], infos=None, terminal=True, rews=demos["rewards"])
+
+    def goes_on() -> gym.Env:
+        return RolloutInfoWrapper(gym.make("Hopper-v4", terminate_when_unhealthy=False))
+
+    copies = DummyVecEnv([goes_on] * 8)
+    copies.seed(seed)
+    networks = {
+        "activation_fn": torch.nn.ReLU,
+        "features_extractor_class": NormalizeFeaturesExtractor,
+        "features_extractor_kwargs": {"normalize_class": RunningNorm},
+        "net_arch": {"pi": [64, 64], "vf": [64, 64]},
+    }
+    learner = PPO(
+        "MlpPolicy",
+        copies,
+        n_steps=8192 // 8,
+        batch_size=512,
+        clip_range=0.1,
+        ent_coef=0.009709494745755033,
+        gae_lambda=0.98,
+        gamma=0.995,
+        learning_rate=0.0005807211840258373,
+        max_grad_norm=0.9,
+        n_epochs=20,
+        vf_coef=0.20315938606555833,
+        policy_kwargs=networks,
+        seed=seed,
+        device="cpu",
+    )
+    net = BasicShapedRewardNet(copies.observation_space, copies.action_space, normalize_input_layer=RunningNorm)
+    trainer = AIRL(
+        demonstrations=[episode],
+        demo_batch_size=min(2048, len(demos["actions"])),
+        gen_replay_buffer_capacity=8192,
+        n_disc_updates_per_round=16,
+        venv=copies,
+        gen_algo=learner,
+        reward_net=NormalizedRewardNet(net, RunningNorm),
+    )
+    curve: list[tuple[int, float, float]] = []
+    began, paused = time.perf_counter(), 0.0
+
+    def watch(number: int) -> None:
+        nonlocal paused
+        taken = time.perf_counter() - began - paused
+        if number % 10 == 0 or taken > limit:
+            stopped = time.perf_counter()
+            returns = evaluate_policy(learner, gym.make("Hopper-v4"), 10, deterministic=True)[0]
+            curve.append((learner.num_timesteps, round(taken, 1), round(float(returns), 1)))
+            paused += time.perf_counter() - stopped
+        if taken > limit:
+            raise _EnoughError
+
+    with contextlib.suppress(_EnoughError):
+        trainer.train(10_000_000, callback=watch)
+    returns, _ = evaluate_policy(learner, gym.make("Hopper-v4"), 64, deterministic=False)
+    return {"seed": seed, "steps": learner.num_timesteps, "policy": float(returns), "curve of the mode": curve}
 
 
 class _EnoughError(Exception):
