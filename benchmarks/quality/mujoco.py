@@ -169,10 +169,14 @@ def trained(problem: str, how: Training, folder: Path, deadline: float) -> None:
 
 
 def demonstrated(env: Any, problem: str, episodes: int) -> Any:
-    """Episodes of the expert's mode."""
+    """Whole episodes of the expert's mode: a demonstrator does not show a fall, but Humanoid's has them."""
     expert = ix.rl.load_policy(EXPERTS / f"{problem}.npz")
     mode = eqx.filter_jit(lambda observation, key: expert.mode(observation))
-    return ix.envs.collect(env, mode, max(EPISODES), key=jr.key(1)).select(range(episodes))
+    demos = ix.envs.collect(env, mode, max(EPISODES), key=jr.key(1))
+    whole = np.flatnonzero(demos.lengths == env.horizon)
+    if len(whole) < episodes:
+        raise SystemExit(f"Of {demos.num_episodes} episodes {len(whole)} are whole, and {episodes} are to be shown.")
+    return demos.select(whole[:episodes].tolist())
 
 
 def fitted(work: Work) -> None:
