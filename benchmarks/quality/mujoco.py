@@ -234,12 +234,18 @@ def scored(work: Work, seed: int, fit: Any, env: Any, demos: Any) -> dict[str, A
     return row
 
 
+def place_of(row: dict[str, Any]) -> tuple[str, str, int, int]:
+    """What the fits of one line of the table have in common."""
+    return row["problem"], row["method"], row["episodes"], row["steps"]
+
+
 def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Over seeds, beside what others print."""
     table = []
-    for place in sorted({(row["problem"], row["method"], row["episodes"]) for row in rows}):
-        own = [row for row in rows if (row["problem"], row["method"], row["episodes"]) == place]
-        line: dict[str, Any] = dict(zip(("problem", "method", "episodes"), place, strict=True)) | {"seeds": len(own)}
+    for place in sorted({place_of(row) for row in rows}):
+        own = [row for row in rows if place_of(row) == place]
+        line: dict[str, Any] = dict(zip(("problem", "method", "episodes", "steps"), place, strict=True))
+        line["seeds"] = len(own)
         for which in ("policy", "mode"):
             shares = np.array([row[f"share of the {which}"] for row in own])
             line[f"share of the {which}"] = round(interquartile_mean(shares), 3)
@@ -252,16 +258,15 @@ def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def drawn(rows: list[dict[str, Any]]) -> Any:
     """The return of the policies while they are learned, as a share of the expert's: the mean and range over seeds."""
     panels: dict[str, dict[str, figures.Curve]] = {}
-    for problem, method, episodes in sorted({(row["problem"], row["method"], row["episodes"]) for row in rows}):
-        own = [row for row in rows if (row["problem"], row["method"], row["episodes"]) == (problem, method, episodes)]
-        if "curve" not in own[0]:
-            continue
+    for place in sorted({place_of(row) for row in rows if "curve" in row}):
+        own = [row for row in rows if place_of(row) == place]
         shares = np.array([row["curve"]["return"] for row in own], float) / own[0]["expert"]
         known = np.isfinite(shares).any(axis=0)
         points = {"steps": np.asarray(own[0]["curve"]["steps"])[known].tolist()}
         for name, over in (("mean", np.nanmean), ("low", np.nanmin), ("high", np.nanmax)):
             points[name] = over(shares[:, known], axis=0).tolist()
-        panels.setdefault(f"{problem}, {episodes} demonstrated", {})[method] = points
+        # Of several numbers of steps the largest, which comes last.
+        panels.setdefault(f"{place[0]}, {place[2]} demonstrated", {})[place[1]] = points
     return figures.curves(panels, dict.fromkeys(panels, 1.0), ylabel="share of the expert's return", xscale="linear")
 
 

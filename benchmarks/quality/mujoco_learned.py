@@ -33,7 +33,8 @@ def fitted(name: str, folder: Path, num_envs: int, linear: bool, seed: int) -> d
     import irlax as ix
 
     demos = demonstrations()
-    own = {"reward": ix.RewardNet(over="s", depth=0, normalise=False)} if linear else {}
+    # In metres and radians angles hardly differ, and need large weights: little is asked of slopes.
+    own = {"reward": ix.RewardNet(over="s", depth=0, normalise=False), "smoothness": 0.01} if linear else {}
     estimator, options = ix.SampledMCEIRL.for_control(**own), {"num_envs": num_envs}
     if name.startswith("mjx:"):
         # In JAX the copies are the learner's.
@@ -60,13 +61,14 @@ def fitted(name: str, folder: Path, num_envs: int, linear: bool, seed: int) -> d
     }
 
 
-def trained(fit: Path | None, scale: float, steps: int, seed: int) -> dict[str, Any]:
+def trained(fit: Path | None, scale: float, steps: int, every: int, seed: int) -> dict[str, Any]:
     """What the peer's SAC makes of a fit's reward, or of the true one."""
-    row = venvs.ask(PEER, "hopper", fit=fit and str(fit), scale=scale, steps=steps, seed=seed)
+    row = venvs.ask(PEER, "hopper", fit=fit and str(fit), scale=scale, steps=steps, every=every, seed=seed)
     for name in ("returns of the mode", "returns"):
         mean = statistics.mean(row.pop(name))
         row |= {f"mean {name}": round(mean, 1), f"share, {name}": round(mean / expert_return(), 3)}
-    about: dict[str, Any] = {"peer": PEER, "trained on": "learned reward" if fit else "true reward", "steps": steps}
+    about: dict[str, Any] = {"peer": PEER, "trained on": "learned reward" if fit else "true reward"}
+    about |= {"steps": steps, "gradient steps": steps // every}
     return about | ({"scale": scale} if fit else {}) | row | {"commit": record.commit()}
 
 
@@ -102,8 +104,9 @@ def main() -> None:
     parser.add_argument("--env", default="gymnasium:Hopper-v5", help='or "mjx:hopper", on a GPU')
     parser.add_argument("--copies", type=int, default=4, help="of the environment, side by side")
     parser.add_argument("--linear", action="store_true", help="a reward that is linear in the observations")
-    parser.add_argument("--scale", type=float, default=0.1, help="of the learned reward, for the peer")
+    parser.add_argument("--scale", type=float, default=0.05, help="of the learned reward, for the peer")
     parser.add_argument("--steps", type=int, default=300_000, help="of the peer")
+    parser.add_argument("--every", type=int, default=1, help="environment steps of the peer for a gradient step")
     parser.add_argument("--minutes", type=float, default=30.0, help="of imitation")
     parser.add_argument("--seed", type=int, default=200)
     options = parser.parse_args()
@@ -114,7 +117,7 @@ def main() -> None:
         row = imitated(options.folder, options.seed, 60 * options.minutes)
     elif options.part != "table":
         fit = options.folder / "fit" if options.part == "train" else None
-        row = trained(fit, options.scale, options.steps, options.seed)
+        row = trained(fit, options.scale, options.steps, options.every, options.seed)
     if options.part != "table":
         (options.folder / f"{options.part}_{options.seed}_row.json").write_text(json.dumps(row))
     rows = [json.loads(path.read_text()) for path in sorted(options.folder.glob("*_row.json"))]

@@ -36,13 +36,14 @@ OPTIONS = {
     "ctrl_cost_weight": 0.01,
     "include_cfrc_ext_in_observation": False,
 }
-#: Rewards by name: linear in the observations, where no speed of the whole Ant is the best one, or a network. Linear
-#: ones read metres and radians: the demonstrations' standard deviations of height and orientation are so small that in
-#: these units an Ant that stands in another way is far from everything.
+#: Rewards by name: linear in the observations, where no speed of the whole Ant is the best one, or a network. They read
+#: metres and radians or, normalised, the demonstrations' standard deviations, of which those of height and orientation
+#: are so small that an Ant that stands in another way is far from everything.
 REWARDS = {
     "linear": ix.RewardNet(over="s", depth=0, normalise=False),
     "linear, normalised": ix.RewardNet(over="s", depth=0),
-    "network": ix.RewardNet(over="s", width=128),
+    "network": ix.RewardNet(over="s", width=128, normalise=False),
+    "network, normalised": ix.RewardNet(over="s", width=128),
 }
 PUBLISHED = {"truth": [315, 320], "AIRL": 130, "f-IRL": 156, "ML-IRL": 188}
 
@@ -121,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=record.RESULTS / "mujoco_transfer.json")
     parser.add_argument("--folder", type=Path, default=record.ROOT / "out" / "mujoco_transfer", help="rows")
-    parser.add_argument("--rewards", nargs="*", choices=["truth", *REWARDS], default=["truth", *REWARDS])
+    parser.add_argument("--rewards", nargs="*", choices=["truth", *REWARDS], default=["truth", "linear"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--episodes", type=int, default=16, help="of the expert")
     parser.add_argument("--steps", type=int, default=307_200, help="for learning a reward")

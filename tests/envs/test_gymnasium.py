@@ -104,9 +104,10 @@ class PaysAfterTheEnd:
 
 
 def test_a_learned_reward_is_given_relative_to_that_after_the_end():
-    env = RewardWrapper(gym.make("CartPole-v1"), PaysAfterTheEnd())
-    env.reset(seed=0)
-    assert env.step(0)[1] == 4
+    for options, expected in (({}, 4.0), ({"scale": 0.5}, 2.0)):
+        env = RewardWrapper(gym.make("CartPole-v1"), PaysAfterTheEnd(), **options)
+        env.reset(seed=0)
+        assert env.step(0)[1] == expected
 
 
 def test_a_network_pays_what_it_pays_outside():
@@ -152,6 +153,8 @@ def test_bad_input_is_refused(as_a_user):
         GymnasiumEnvironment(Counts, horizon=5, after_end="stop")
     with pytest.raises(TypeError, match="callable as reward"):
         RewardWrapper(Counts(), 3.0)
+    with pytest.raises(ValueError, match="`scale` must be above 0"):
+        RewardWrapper(Counts(), PaysAfterTheEnd(), scale=0.0)
     with pytest.raises(TypeError, match="or a function that makes one"):
         GymnasiumEnvironment(Counts(), horizon=5)
     env = GymnasiumEnvironment(lambda: Counts(shows=np.nan), horizon=5)

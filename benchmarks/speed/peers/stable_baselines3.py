@@ -49,8 +49,11 @@ def learned_reward(steps: int, seed: int) -> dict[str, Any]:
     }
 
 
-def hopper(fit: str | None, scale: float, steps: int, seed: int) -> dict[str, Any]:
-    """A fresh SAC in Hopper-v5, on the reward of a fit times `scale`, with true returns unseen; or on the true one."""
+def hopper(fit: str | None, scale: float, steps: int, every: int, seed: int) -> dict[str, Any]:
+    """A fresh SAC in Hopper-v5, on the reward of a fit times `scale`, with true returns unseen; or on the true one.
+
+    It takes a gradient step after `every` environment steps.
+    """
     sys.path.insert(0, str(ROOT / "src"))
     import irlax as ix
 
@@ -58,7 +61,7 @@ def hopper(fit: str | None, scale: float, steps: int, seed: int) -> dict[str, An
     env = gym.make("Hopper-v5")
     if fit is not None:
         env = ix.envs.RewardWrapper(env, ix.load(fit).reward, scale=scale)
-    model = SAC("MlpPolicy", env, device="cpu", seed=seed)
+    model = SAC("MlpPolicy", env, train_freq=every, device="cpu", seed=seed)
     curve: list[tuple[int, float]] = []
 
     def watch(*_: Any) -> bool:
