@@ -63,10 +63,11 @@ def fitted(name: str, folder: Path, num_envs: int, linear: bool, seed: int) -> d
 
 def trained(fit: Path | None, scale: float, steps: int, every: int, seed: int) -> dict[str, Any]:
     """What the peer's SAC makes of a fit's reward, or of the true one."""
+    expert = expert_return()
     row = venvs.ask(PEER, "hopper", fit=fit and str(fit), scale=scale, steps=steps, every=every, seed=seed)
     for name in ("returns of the mode", "returns"):
         mean = statistics.mean(row.pop(name))
-        row |= {f"mean {name}": round(mean, 1), f"share, {name}": round(mean / expert_return(), 3)}
+        row |= {f"mean {name}": round(mean, 1), f"share, {name}": round(mean / expert, 3)}
     about: dict[str, Any] = {"peer": PEER, "trained on": "learned reward" if fit else "true reward"}
     about |= {"steps": steps, "gradient steps": steps // every}
     return about | ({"scale": scale} if fit else {}) | row | {"commit": record.commit()}

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from benchmarks.quality import control, imitation
+from benchmarks.quality import control, imitation, mujoco
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
@@ -31,7 +31,7 @@ def on_files(files: Any, /, *, config: Any) -> Any:
     """Add the raw results, so that every figure on the site can be looked up on the site."""
     for path in sorted((ROOT / RESULTS).glob("*.json")):
         files.append(File.generated(config, f"{RESULTS}/{path.name}", abs_src_path=str(path)))
-    for name, draw in (("imitation", _imitation), ("control", control.drawn)):
+    for name, draw in (("imitation", _imitation), ("control", control.drawn), ("mujoco", mujoco.drawn)):
         rows = json.loads((ROOT / RESULTS / f"{name}.json").read_text())["figures"]
         files.append(File.generated(config, f"{RESULTS}/{name}.png", content=_png(draw(rows))))
     return files

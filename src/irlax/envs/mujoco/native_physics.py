@@ -50,7 +50,7 @@ class NativePhysics(AbstractPhysics):
         self.sizes = Sizes(model.nq, model.nv, model.nbody)
         self.seconds = float(model.opt.timestep)
         self.control_range = control_range_of(model)
-        first_joint = model.body_jntadr[1]
+        first_joint = int(model.body_jntadr[1])
         self.floats = first_joint >= 0 and int(model.jnt_type[first_joint]) == FREE_JOINT
 
     def at(self, motion: Motion, names: tuple[str, ...]) -> Quantities:
