@@ -68,9 +68,12 @@ def trained(fit: Path | None, scale: float, steps: int, every: int, seed: int) -
     for name in ("returns of the mode", "returns"):
         mean = statistics.mean(row.pop(name))
         row |= {f"mean {name}": round(mean, 1), f"share, {name}": round(mean / expert, 3)}
-    about: dict[str, Any] = {"peer": PEER, "trained on": "learned reward" if fit else "true reward"}
-    about |= {"steps": steps, "gradient steps": steps // every}
-    return about | ({"scale": scale} if fit else {}) | row | {"commit": record.commit()}
+    about: dict[str, Any] = {"peer": PEER, "trained on": "true reward"}
+    if fit is not None:
+        learned = json.loads((fit.parent / "fit_row.json").read_text())
+        about |= {"trained on": f"learned reward: {learned['reward']}", "scale": scale}
+        about["share of the fit's own policy"] = learned["share of the policy"]
+    return about | {"steps": steps, "gradient steps": steps // every, **row, "commit": record.commit()}
 
 
 def imitated(folder: Path, seed: int, limit: float) -> dict[str, Any]:
@@ -120,7 +123,9 @@ def main() -> None:
         fit = options.folder / "fit" if options.part == "train" else None
         row = trained(fit, options.scale, options.steps, options.every, options.seed)
     if options.part != "table":
-        (options.folder / f"{options.part}_{options.seed}_row.json").write_text(json.dumps(row))
+        # A folder holds one fit, and what was made of it with several seeds.
+        name = "fit" if options.part == "fit" else f"{options.part}_{options.seed}"
+        (options.folder / f"{name}_row.json").write_text(json.dumps(row))
     rows = [json.loads(path.read_text()) for path in sorted(options.folder.glob("*_row.json"))]
     source = record.provenance("benchmarks.quality.mujoco_learned", "irlax", "jax", "gymnasium", "mujoco")
     peers = {name: venvs.versions(name) for name in (PEER, OTHER)}
