@@ -313,7 +313,8 @@ def main() -> None:
     if rows:
         source = record.provenance("benchmarks.quality.mujoco", "irlax", "jax", "gymnasium", "mujoco")
         record.write(options.out, {**source, "table": summed(rows), "figures": rows})
-        figures.save(drawn(rows), options.folder / "curves.png")
+        if any("curve" in row for row in rows):
+            figures.save(drawn(rows), options.folder / "curves.png")
         print(json.dumps(summed(rows), indent=1))
 
 
