@@ -102,12 +102,8 @@ class Simulator:
             raise ImportError(f"MuJoCo cannot be imported ({error}). Install it: `pip install irlax[mjx]`.") from None
         self._mujoco = mujoco
         self.model = mujoco.MjModel.from_xml_string(xml)
-        # The parts of a state, as bits; MuJoCo reads and writes them in the order of these, which is that of our rows.
-        parts = mujoco.mjtState
-        self._motion = int(parts.mjSTATE_QPOS | parts.mjSTATE_QVEL | parts.mjSTATE_WARMSTART)
-        self._given = int(self._motion | parts.mjSTATE_CTRL)
         num = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self._data = [mujoco.MjData(self.model) for _ in range(num)]
+        self._copies = [Copy(mujoco, self.model) for _ in range(num)]
         self._threads = ThreadPoolExecutor(num, thread_name_prefix="mujoco")
 
     def simulate(self, rows: np.ndarray, num: int, names: tuple[str, ...]) -> np.ndarray:
@@ -115,28 +111,48 @@ class Simulator:
         nq, nv = self.model.nq, self.model.nv
         size = nq + 2 * nv + sum(math.prod(Sizes(nq, nv, self.model.nbody).shape_of(name)) for name in names)
         result = np.zeros((len(rows), size))
-        parts = [part for part in np.array_split(np.arange(len(rows)), len(self._data)) if len(part)]
+        parts = [part for part in np.array_split(np.arange(len(rows)), len(self._copies)) if len(part)]
         finished = self._threads.map(
-            lambda data, part: self._simulate(data, rows[part[0] : part[-1] + 1], result[part[0] :], num, names),
-            self._data,
+            lambda copy, part: copy.simulate(rows[part[0] : part[-1] + 1], result[part[0] :], num, names),
+            self._copies,
             parts,
         )
         for _ in finished:
             pass
         return result
 
-    def _simulate(self, data: Any, rows: np.ndarray, result: np.ndarray, num: int, names: tuple[str, ...]) -> None:
-        """Simulate rows one after the other, with as little Python as possible: its threads wait for each other."""
-        mujoco, model, motion = self._mujoco, self.model, self.model.nq + 2 * self.model.nv
-        quantities = [self._reader(data, name) for name in names]
+
+class Copy:
+    """The state of a model in one thread. Only one thread at a time runs Python, so each does as little as it can.
+
+    Numbers are copied to and from MuJoCo's arrays, not by its functions: each call of one lets Python go, and to wait
+    for its turn again takes a thread longer than what the function does.
+    """
+
+    def __init__(self, mujoco: Any, model: Any):
+        self._mujoco, self._model = mujoco, model
+        self._data = data = mujoco.MjData(model)
+        ends = np.cumsum([model.nq, model.nv, model.nv, model.nu]).tolist()
+        arrays = data.qpos, data.qvel, data.qacc_warmstart, data.ctrl
+        #: MuJoCo's arrays, and where the numbers of each are in a row.
+        self._parts = [
+            (array, slice(start, end)) for array, start, end in zip(arrays, [0, *ends[:-1]], ends, strict=True)
+        ]
         # How often MuJoCo itself started again, for positions, velocities or accelerations.
         bad = mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQACC
-        warnings = data.warning.number[int(bad[0]) : int(bad[1]) + 1]
+        self._warnings = data.warning.number[int(bad[0]) : int(bad[1]) + 1]
+
+    def simulate(self, rows: np.ndarray, result: np.ndarray, num: int, names: tuple[str, ...]) -> None:
+        """Simulate rows one after the other."""
+        mujoco, model, data = self._mujoco, self._model, self._data
+        quantities = [self._reader(name) for name in names]
+        *motion, _ = self._parts
         for row, out in zip(rows, result, strict=False):
-            mujoco.mj_setState(model, data, row, self._given)
+            for array, place in self._parts:
+                array[:] = row[place]
             if num:
                 mujoco.mj_step(model, data, nstep=num)
-                if warnings.any() or not abs(data.qvel).max() < FASTEST:
+                if self._warnings.any() or not np.abs(data.qvel).max() < FASTEST:
                     mujoco.mj_resetData(model, data)
                     data.qpos[0] = row[0]
                     mujoco.mj_forward(model, data)
@@ -145,16 +161,18 @@ class Simulator:
             if "cfrc_ext" in names:
                 # Contact forces, which a step itself leaves out. There are none before the first step.
                 mujoco.mj_rnePostConstraint(model, data) if num else data.cfrc_ext.fill(0.0)
-            mujoco.mj_getState(model, data, out[:motion], self._motion)
-            start = motion
+            for array, place in motion:
+                out[place] = array
+            start = motion[-1][1].stop
             for read in quantities:
                 numbers = read()
                 out[start : start + numbers.size] = numbers.ravel()
                 start += numbers.size
 
-    def _reader(self, data: Any, name: str) -> Callable[[], np.ndarray]:
+    def _reader(self, name: str) -> Callable[[], np.ndarray]:
+        data = self._data
         if name == "mass":
-            masses, places = self.model.body_mass, data.xipos
+            masses, places = self._model.body_mass, data.xipos
             return lambda: masses @ places / masses.sum()
         array = data.xpos[1] if name == "torso" else getattr(data, name)
         return lambda: array
