@@ -1,6 +1,8 @@
 """Stable-Baselines3's PPO and SAC. Runs in an environment of its own, in which there is also what irlax needs."""
 
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -9,6 +11,8 @@ import torch
 from benchmarks.record import ROOT
 from benchmarks.speed import timing
 from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.callbacks import EvalCallback
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 
@@ -52,30 +56,43 @@ def learned_reward(steps: int, seed: int) -> dict[str, Any]:
 def hopper(fit: str | None, scale: float, steps: int, every: int, seed: int) -> dict[str, Any]:
     """A fresh SAC in Hopper-v5, on the reward of a fit times `scale`, with true returns unseen; or on the true one.
 
-    It takes a gradient step after `every` environment steps.
+    It takes a gradient step after `every` environment steps. Every 10,000 steps the mode is played in ten episodes, and
+    the weights whose return was highest are kept, by the reward that it is trained on (SB3's own `EvalCallback`).
     """
     sys.path.insert(0, str(ROOT / "src"))
     import irlax as ix
 
     torch.set_num_threads(1)
-    env = gym.make("Hopper-v5")
-    if fit is not None:
-        env = ix.envs.RewardWrapper(env, ix.load(fit).reward, scale=scale)
-    model = SAC("MlpPolicy", env, train_freq=every, device="cpu", seed=seed)
-    curve: list[tuple[int, float]] = []
+    reward = None if fit is None else ix.load(fit).reward
 
-    def watch(*_: Any) -> bool:
-        if model.num_timesteps % 10_000 == 0:
-            curve.append((model.num_timesteps, float(np.mean(_returns(model, "Hopper-v5", 3, deterministic=True)))))
-            print(curve[-1], file=sys.stderr, flush=True)
-        return True
+    def made() -> gym.Env:
+        env = gym.make("Hopper-v5")
+        return Monitor(env if reward is None else ix.envs.RewardWrapper(env, reward, scale=scale))
 
-    seconds, _ = timing.once(lambda: model.learn(steps, callback=watch) and None)
+    curve: list[tuple[int, float, float]] = []
+
+    class Curve(EvalCallback):
+        """Beside what it was chosen by, what its mode truly earns, which nothing is chosen by."""
+
+        def _on_step(self) -> bool:
+            going = super()._on_step()
+            if self.n_calls % self.eval_freq == 0:
+                true = float(np.mean(_returns(model, "Hopper-v5", 3, deterministic=True)))
+                curve.append((model.num_timesteps, round(float(self.last_mean_reward), 1), round(true, 1)))
+                print(curve[-1], file=sys.stderr, flush=True)
+            return going
+
+    model = SAC("MlpPolicy", made(), train_freq=every, device="cpu", seed=seed)
+    with tempfile.TemporaryDirectory() as folder:
+        watch = Curve(made(), n_eval_episodes=10, eval_freq=10_000, best_model_save_path=folder, verbose=0)
+        seconds, _ = timing.once(lambda: model.learn(steps, callback=watch) and None)
+        best = SAC.load(Path(folder) / "best_model", device="cpu")
     return {
         "seed": seed,
-        "curve of the mode": curve,
-        "returns of the mode": _returns(model, "Hopper-v5", 16, deterministic=True),
-        "returns": _returns(model, "Hopper-v5", 16),
+        "curve of the mode: steps, return by its reward, true return": curve,
+        "returns of the best mode": _returns(best, "Hopper-v5", 16, deterministic=True),
+        "returns of the best": _returns(best, "Hopper-v5", 16),
+        "returns of the last mode": _returns(model, "Hopper-v5", 16, deterministic=True),
         "seconds": round(seconds, 1),
     }
 
