@@ -34,7 +34,7 @@ def fitted(name: str, folder: Path, num_envs: int, linear: bool, seed: int) -> d
 
     demos = demonstrations()
     # In metres and radians angles hardly differ, and need large weights: little is asked of slopes.
-    own = {"reward": ix.RewardNet(over="s", depth=0, normalise=False), "smoothness": 0.01} if linear else {}
+    own = {"reward": ix.RewardNet(over="s", depth=0, normalise=False), "smoothness": 0.001} if linear else {}
     estimator, options = ix.SampledMCEIRL.for_control(**own), {"num_envs": num_envs}
     if name.startswith("mjx:"):
         # In JAX the copies are the learner's.
@@ -65,7 +65,7 @@ def trained(fit: Path | None, scale: float, steps: int, every: int, seed: int) -
     """What the peer's SAC makes of a fit's reward, or of the true one."""
     expert = expert_return()
     row = venvs.ask(PEER, "hopper", fit=fit and str(fit), scale=scale, steps=steps, every=every, seed=seed)
-    for name in ("returns of the mode", "returns"):
+    for name in ("returns of the best mode", "returns of the best", "returns of the last mode"):
         mean = statistics.mean(row.pop(name))
         row |= {f"mean {name}": round(mean, 1), f"share, {name}": round(mean / expert, 3)}
     about: dict[str, Any] = {"peer": PEER, "trained on": "true reward"}

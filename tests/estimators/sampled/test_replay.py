@@ -15,7 +15,7 @@ from irlax.envs import Tabular
 from irlax.envs.experience import Transition
 from irlax.estimators.sampled.control import half_square_slope
 from irlax.estimators.sampled.gail import DiscriminatorReward
-from irlax.estimators.sampled.steps import Window, draw, steps_of_demos, with_ends
+from irlax.estimators.sampled.steps import Steps, Window, draw, steps_of_demos, with_ends
 from irlax.networks import Normaliser
 from irlax.rl import PPO, SAC
 from irlax.rl.replay import Buffer
@@ -115,7 +115,26 @@ def test_slopes_are_those_of_finite_differences():
         moved = [[jnp.asarray(point + sign * step, jnp.float32) for sign in (1, -1)] for step in 1e-2 * np.eye(2)]
         values = [[float(reward_at(reward, place)) for place in pair] for pair in moved]
         by_hand.append(sum(((up - down) / 2e-2) ** 2 for up, down in values))
-    assert found == pytest.approx(np.mean(by_hand) / 2, rel=1e-2)
+    inputs = 2
+    assert found == pytest.approx(inputs * np.mean(by_hand) / 2, rel=1e-2)
+
+
+def test_slopes_of_a_reward_that_reads_everything_twice_are_the_same():
+    """Half the weight on each of two copies is the same reward, and no two steps are farther apart by the mean."""
+    rng = np.random.default_rng(0)
+    once = rng.normal(size=(5, 3)).astype(np.float32)
+
+    def slope(observations, share):
+        size, ones = observations.shape[1], np.ones(len(observations), np.float32)
+        steps = Steps(observations, np.zeros((len(ones), 1), np.float32), observations, ones, ones)
+        settings = ix.RewardNet(over="s", depth=0, normalise=False)
+        reward = settings.init(Normaliser.init(size), Box(-np.ones(1), np.ones(1)), key=jr.key(0))
+        weights = share * np.tile([1.0, -2.0, 0.5], size // 3)[None].astype(np.float32)
+        reward = eqx.tree_at(lambda reward: reward.network.weights[0], reward, weights)
+        return float(half_square_slope(reward, steps, steps, key=jr.key(1)))
+
+    assert slope(np.tile(once, 2), 0.5) == pytest.approx(slope(once, 1.0), rel=1e-5)
+    assert slope(once, 1.0) == pytest.approx(3 * (1 + 4 + 0.25) / 2, rel=1e-5)
 
 
 def test_sac_gets_to_the_policy_of_exact_mce_irl():

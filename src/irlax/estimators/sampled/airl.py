@@ -74,7 +74,7 @@ class AIRL(AbstractSampledIRL):
     @classmethod
     def for_control(cls, **settings: Any) -> "AIRL":
         """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
-        return cls(**control_settings(recent=4, penalty=0.01, smoothness=1.0) | settings)
+        return cls(**control_settings(recent=4, penalty=0.01, smoothness=0.05) | settings)
 
     def make_reward(
         self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray

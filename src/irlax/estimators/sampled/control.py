@@ -46,7 +46,7 @@ def control_settings(**own: Any) -> dict[str, Any]:
         "discounted": False,
         "penalty": 0.1,
         "keep_penalty": True,
-        "smoothness": 0.1,
+        "smoothness": 0.005,
         "updates": 25,
         "batch_size": 256,
         "learning_rate": 1e-3,
@@ -64,9 +64,10 @@ def is_control(env: Any) -> bool:
 def regularisation(
     estimator: Any, reward: Any, steps: tuple[Steps, Steps], rewards: tuple[Array, Array], *, rate: Any, key: Any
 ) -> Float[Array, ""]:
-    r"""$\tfrac{c}{2}\mathbb{E}[r^2] + \tfrac{\kappa}{2}\mathbb{E}\|\nabla r\|^2$ over steps of expert and policy.
+    r"""$\tfrac{c}{2}\mathbb{E}[r^2] + \tfrac{\kappa n}{2}\mathbb{E}\|\nabla r\|^2$ over steps of expert and policy.
 
-    c is the estimator's `penalty`, which falls to 0 with `rate` unless `keep_penalty`, and κ its `smoothness`.
+    c is the estimator's `penalty`, which falls to 0 with `rate` unless `keep_penalty`, κ its `smoothness`, and n the
+    number of inputs.
     """
     expert, policy = steps
     weight = estimator.penalty * (1.0 if estimator.keep_penalty else rate)
@@ -77,7 +78,12 @@ def regularisation(
 
 
 def half_square_slope(reward: Any, expert: Steps, policy: Steps, *, key: PRNGKeyArray) -> Float[Array, ""]:
-    """½ E‖∇r‖² between steps of the expert and the policy, by what the network reads (Gulrajani et al. 2017)."""
+    """½ n E‖∇r‖² between steps of the expert and the policy, by the n numbers that the network reads.
+
+    The gradient penalty of Gulrajani et al. (2017), for slopes over root mean square distances. Over the usual ones
+    single steps are the farther apart the more numbers there are, so that the same slope lets a network with many
+    inputs learn single demonstrated steps by heart.
+    """
     if not isinstance(reward, ObservedReward):
         raise TypeError(
             f"`smoothness` needs a reward that is a network of observations, but this is a {type(reward).__name__}: "
@@ -88,7 +94,7 @@ def half_square_slope(reward: Any, expert: Steps, policy: Steps, *, key: PRNGKey
         both = [reward.inputs(each.observation, each.action, each.next_observation) for each in (expert, policy)]
         between = share * both[0] + (1 - share) * both[1]
         gradient = jax.grad(reward.of_inputs)(between, expert.action)
-        return gradient @ gradient
+        return len(between) * gradient @ gradient
 
     num = min(len(expert.weight), len(policy.weight))
     one, other = (jax.tree.map(lambda array: array[:num], each) for each in (expert, policy))

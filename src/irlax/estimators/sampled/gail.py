@@ -84,7 +84,7 @@ class GAIL(AbstractSampledIRL):
     def for_control(cls, **settings: Any) -> "GAIL":
         """For continuous control over long episodes: SAC learns from a replay, in many small rounds."""
         learner = dataclasses.replace(LEARNER, temperature="auto", keep_entropy=False)
-        own = control_settings(learner=learner, recent=WHOLE_REPLAY, penalty=0.0, smoothness=0.3, log_odds=True)
+        own = control_settings(learner=learner, recent=WHOLE_REPLAY, penalty=0.0, smoothness=0.015, log_odds=True)
         return cls(**own | settings)
 
     def make_reward(self, statistics: Normaliser, actions: Discrete | Box, *, key: PRNGKeyArray) -> DiscriminatorReward:
