@@ -12,6 +12,7 @@ mode (16). Over seeds the table has the interquartile mean with a 95% bootstrap 
 import argparse
 import dataclasses
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -91,7 +92,7 @@ class Work(NamedTuple):
     steps: int
     #: The memory of the estimators in rounds, in place of their own.
     recent: int | None = None
-    #: Whether what is there at the deadline is scored, in place of a checkpoint to go on from.
+    #: Whether learning rates fall to 0 until the deadline and the fits end there, in place of a checkpoint to go on from.
     once: bool = False
 
     @property
@@ -183,7 +184,7 @@ def fitted(work: Work) -> None:
     """The fits of a row, or a slice of them; what their policies earn once they are finished."""
     env = made(work.problem)
     demos = demonstrated(env, work.problem, work.episodes)
-    clock = Clock(work.folder / f"{work.name}.seconds.json", work.deadline)
+    clock = Clock(work.folder / f"{work.name}.seconds.json", math.inf if work.once else work.deadline)
     key, estimator, more = jr.key(HELD_OUT_KEY), getattr(ix, work.method)(), {}
     if work.method == "BehaviouralCloning":
         fits = [estimator.fit(env, demos, key=jr.fold_in(key, seed)) for seed in range(work.seeds)]
@@ -191,18 +192,17 @@ def fitted(work: Work) -> None:
         estimator = estimator.for_problem(env)
         num = (work.steps or PROBLEMS[work.problem][0]) // estimator.rounds.steps
         capacity = min(CAPACITY.get(work.problem, num * estimator.rounds.steps), estimator.learner.capacity)
+        minutes = (work.deadline - time.time()) / 60 if work.once else None
         estimator = dataclasses.replace(
             estimator,
-            rounds=dataclasses.replace(estimator.rounds, num=num),
+            rounds=dataclasses.replace(estimator.rounds, num=num, minutes=minutes),
             learner=dataclasses.replace(estimator.learner, capacity=capacity),
             recent=work.recent or estimator.recent,
             progress=False,
         )
-        # Learning rates fall to 0 over these.
-        more["steps asked for"] = num * estimator.rounds.steps
         kept = ix.RunFolder(work.folder / f"{work.name}.run", resume=True, checkpoint_every=120)
         fits = estimator.fit_many(env, demos, num=work.seeds, key=key, callback=clock, run=None if work.once else kept)
-        if fits[0].status is ix.Status.INTERRUPTED and not work.once:
+        if fits[0].status is ix.Status.INTERRUPTED:
             return
     clock.add(int(fits[0].history["steps"][-1]))
     more["seconds"] = clock.lines
@@ -288,7 +288,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of each fit or expert, in place of the problem's own")
     parser.add_argument("--recent", type=int, help="rounds that rewards are learned from; say another --folder, too")
     parser.add_argument("--minutes", type=float, default=8.0, help="after which no more rounds are begun")
-    parser.add_argument("--once", action="store_true", help="no checkpoints: what is there after the minutes is scored")
+    parser.add_argument("--once", action="store_true", help="no checkpoints: all is learned in the minutes")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + 60 * options.minutes

@@ -1,6 +1,7 @@
 """Estimators with a replay: what they learn from, where it leads, and that a killed fit ends as if it had not been."""
 
 import dataclasses
+import itertools
 from types import SimpleNamespace
 
 import equinox as eqx
@@ -13,6 +14,7 @@ import pytest
 import irlax as ix
 from irlax.envs import Tabular
 from irlax.envs.experience import Transition
+from irlax.estimators.sampled import loop
 from irlax.estimators.sampled.control import half_square_slope
 from irlax.estimators.sampled.gail import DiscriminatorReward
 from irlax.estimators.sampled.steps import Steps, Window, draw, steps_of_demos, with_ends
@@ -277,6 +279,35 @@ def test_a_fit_on_the_host_that_was_killed_ends_as_one_that_was_not(tmp_path):
         *(jax.tree.leaves((fit.policy, fit.learned, fit.history)) for fit in (whole, resumed)), strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_minutes_end_a_fit_and_those_before_it_was_killed_count(tmp_path, monkeypatch):
+    """By a clock on which every look takes a second, so that a round takes two."""
+    env, demos = pendulum()
+    ticks = itertools.count()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    rounds = dataclasses.replace(SMALL["rounds"], num=100, minutes=0.2)
+    estimator = ix.SampledMCEIRL.for_control(**SMALL | {"rounds": rounds})
+
+    def kill(iterate):
+        if iterate.step == 4 * 32:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        cut = ix.RunFolder(tmp_path / "cut", checkpoint_every=0)
+        estimator.fit(env, demos, key=jr.key(0), run=cut, callback=kill)
+    # What came after the last checkpoint is lost, its time as well.
+    next(itertools.islice(ticks, 1000, None))
+    resumed = estimator.fit(env, demos, key=jr.key(0), run=ix.RunFolder(tmp_path / "cut", resume=True))
+    assert len(resumed.history) == 6 and resumed.status is ix.Status.TRAINED
+
+
+def test_what_is_left_of_a_fit_falls_by_rounds_or_minutes():
+    by_rounds, by_both = ix.Rounds(num=10), ix.Rounds(num=10, minutes=2.0)
+    assert [by_rounds.done(num, 1e9) for num in (0, 4, 10)] == pytest.approx([0, 0.4, 1])
+    assert [by_both.done(4, seconds) for seconds in (0, 60, 120, 300)] == pytest.approx([0.4, 0.5, 1, 1])
+    with pytest.raises(ValueError, match="`minutes`"):
+        ix.Rounds(minutes=0.0)
 
 
 def test_training_on_the_host_that_was_killed_ends_as_one_that_was_not(tmp_path):

@@ -64,11 +64,29 @@ def fit(
 
 
 class AfterRound(NamedTuple):
-    """The state after some rounds, the gaps of all of them, and the numbers of the last."""
+    """The state after some rounds, the gaps of all of them, the numbers of the last, and the time that they took."""
 
     acting: "Acting"
     gaps: Float[np.ndarray, "rounds *fits"]
     numbers: dict[str, Any] | None
+    timer: "Timer"
+
+
+class Timer(NamedTuple):
+    """Seconds until a moment of this process's clock, those before the fit was resumed among them."""
+
+    seconds: float
+    moment: float
+
+    @classmethod
+    def started(cls, seconds: float = 0.0) -> "Timer":
+        """After so many seconds, now."""
+        return cls(seconds, time.monotonic())
+
+    def again(self) -> "Timer":
+        """Now."""
+        moment = time.monotonic()
+        return Timer(self.seconds + moment - self.moment, moment)
 
 
 class FitRounds(AbstractResumable[AfterRound]):
@@ -90,21 +108,25 @@ class FitRounds(AbstractResumable[AfterRound]):
         return self.estimator.rounds.steps_for(self.horizon)
 
     def init(self) -> AfterRound:
-        return AfterRound(self.task.init(), np.zeros((0, *self.keys.shape)), None)
+        timer = Timer.started()
+        return AfterRound(self.task.init(), np.zeros((0, *self.keys.shape)), None, timer)
 
     def step(self, state: AfterRound) -> AfterRound:
-        number = len(state.gaps)
-        rate = jnp.asarray(1 - number / self.estimator.rounds.num, jnp.float32)
+        number, timer = len(state.gaps), state.timer.again()
+        rate = jnp.asarray(1 - self.estimator.rounds.done(number, timer.seconds), jnp.float32)
         after, info = self.task.step(state.acting, number, rate)
         numbers = _numbers(info, (number + 1) * self.steps_per_round)
         if not self.has_actions:
             numbers["log_likelihood"] = np.full(self.keys.shape, np.nan).tolist()
-        return AfterRound(after, np.concatenate([state.gaps, np.asarray(numbers["gap"])[None]]), numbers)
+        return AfterRound(after, np.concatenate([state.gaps, np.asarray(numbers["gap"])[None]]), numbers, timer.again())
 
     def status(self, state: AfterRound) -> Status | None:
-        if len(state.gaps) and self.estimator.rounds.closed(state.gaps).all():
+        if not len(state.gaps):
+            return None
+        if self.estimator.rounds.closed(state.gaps).all():
             return Status.CONVERGED
-        return Status.TRAINED if len(state.gaps) == self.estimator.rounds.num else None
+        done = self.estimator.rounds.done(len(state.gaps), state.timer.seconds)
+        return Status.TRAINED if done == 1 else None
 
     def iterates(self, state: AfterRound) -> list[Iterate]:
         return [] if state.numbers is None else [Iterate(state.numbers["steps"], state.numbers)]
@@ -121,15 +143,18 @@ class FitRounds(AbstractResumable[AfterRound]):
     def snapshot(self, state: AfterRound) -> list[np.ndarray]:
         runner = self.task.runner
         on_host = runner.snapshot() if runner is not None and len(state.gaps) else []
-        return [state.gaps, np.asarray(len(on_host)), *on_host, *to_arrays(eqx.filter(state.acting, eqx.is_array))]
+        sizes = np.asarray([len(on_host), state.timer.seconds])
+        return [state.gaps, sizes, *on_host, *to_arrays(eqx.filter(state.acting, eqx.is_array))]
 
     def restore(self, arrays: list[np.ndarray]) -> AfterRound:
         # Not only its shapes: a state may hold what is no array, such as the settings of a reward.
         first, rest = eqx.partition(self.task.init(), eqx.is_array)
-        gaps, num = arrays[0], 2 + int(arrays[1])
+        gaps, (on_host, seconds) = arrays[:2]
+        num = 2 + int(on_host)
         if self.task.runner is not None and len(gaps):
             self.task.runner.restore(arrays[2:num], len(gaps) - 1)
-        return AfterRound(eqx.combine(from_arrays(arrays[num:], first), rest), gaps, None)
+        acting = eqx.combine(from_arrays(arrays[num:], first), rest)
+        return AfterRound(acting, gaps, None, Timer.started(float(seconds)))
 
 
 class _Task(NamedTuple):

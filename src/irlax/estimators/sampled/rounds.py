@@ -1,4 +1,4 @@
-"""How many rounds a dynamics-free fit takes, how many episodes in each, and when it stops."""
+"""How many rounds or minutes a dynamics-free fit takes, how many episodes in each round, and when it stops."""
 
 import math
 
@@ -33,10 +33,15 @@ class Rounds(eqx.Module):
     #: below ten times that. The gap is the learned reward of a step, expert − policy, in its standard deviations.
     tol: float = 0.05
     patience: int = 20
+    #: Minutes at most, compilation among them. Learning rates fall to zero over these or over `num` rounds, whichever
+    #: ends sooner. Where the minutes do, the same key does not give the same fit again.
+    minutes: float | None = None
 
     def __check_init__(self) -> None:
         checks.count("num", self.num)
         checks.count("patience", self.patience)
+        if self.minutes is not None:
+            checks.positive("minutes", self.minutes)
         if self.episodes is not None:
             checks.count("episodes", self.episodes)
         if self.steps is not None:
@@ -56,6 +61,11 @@ class Rounds(eqx.Module):
     def steps_for(self, horizon: int) -> int:
         """Environment steps in each round, given the length of episodes."""
         return self.episodes_for(horizon) * horizon if self.steps is None else self.steps
+
+    def done(self, num: int, seconds: float) -> float:
+        """The share of a fit that is behind it after so many rounds and seconds, at most 1."""
+        shares = num / self.num, 0.0 if self.minutes is None else seconds / (60 * self.minutes)
+        return min(max(shares), 1.0)
 
     def closed(self, gaps: Float[np.ndarray, "rounds *fits"]) -> Bool[np.ndarray, "*fits"]:
         """Whether each fit has converged, given the gaps of all rounds so far."""
