@@ -1,5 +1,7 @@
 """PPO and SAC on problems whose answers are known."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 import irlax as ix
+from irlax.envs import Tabular
 from irlax.rl import PPO, SAC
 from irlax.rl.ppo import generalised_advantage
 from tests.probes import NormalBandit, Probe, seen
@@ -90,6 +93,19 @@ def test_optimum_is_that_of_soft_planning(name):
     )
     assert 0.5 * np.abs(np.exp(log_policy) - plan.policy).sum(axis=1).max() < 0.05
     assert np.allclose(value, plan.value, atol=0.3)
+
+
+def test_entropy_that_must_be_kept_does_not_decide_whether_to_end():
+    """Staying costs a tenth each step, so that one should leave, though any policy may leave with four in five only."""
+    mdp = ix.MDP.from_dense([[[1, 0], [0, 1]], [[0, 1], [0, 1]]], [1, 0], discount=0.9, horizon=20)
+    env = Tabular(mdp, np.array([[-0.1, 0.0], [0.0, 0.0]]), terminates=True)
+    kept = -(0.8 * np.log(0.8) + 0.2 * np.log(0.2))
+    learner = dataclasses.replace(SMALL_SAC, temperature="auto", target_entropy=kept, learning_rate=1e-2)
+    result = learner.train(env, key=jr.key(0), steps=12_000)
+    start = jnp.asarray([1.0, 0.0])
+    assert np.exp(of(result.policy.log_probs, start)) == pytest.approx([0.2, 0.8], abs=0.04)
+    # With one step in five that stays, 0.2 (−0.1 + 0.9 V) = V.
+    assert float(of(result.value, start)) == pytest.approx(-0.02 / (1 - 0.18), abs=0.02)
 
 
 class Pays(eqx.Module):

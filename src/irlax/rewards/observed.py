@@ -102,16 +102,17 @@ class ShapedObservedReward(AbstractObservedReward):
 
 @stored("scaled-observed-reward")
 class ScaledObservedReward(AbstractObservedReward):
-    """A reward in other units: `factor` times `base`."""
+    """A reward in other units: `factor` times `base`, and after an end so much more."""
 
     over: Over = eqx.field(static=True)
     base: AbstractObservedReward
     factor: float = eqx.field(static=True)
+    more_after_end: float = eqx.field(static=True, default=0.0)
 
     @property
     def after_end(self) -> Float[Array, ""] | float:
         """The reward of every step after the end of an episode."""
-        return self.factor * reward_after_end(self.base)
+        return self.factor * reward_after_end(self.base) + self.more_after_end
 
     def __call__(
         self, observation: Float[Array, " obs"], action: Any, next_observation: Float[Array, " obs"]
@@ -162,13 +163,19 @@ def unshaped(reward: AbstractObservedReward) -> AbstractObservedReward:
     """The reward without its potential, if it has one."""
     if isinstance(reward, ScaledObservedReward):
         base = unshaped(reward.base)
-        return ScaledObservedReward(base.over, base, reward.factor)
+        return ScaledObservedReward(base.over, base, reward.factor, reward.more_after_end)
     return reward.base if isinstance(reward, ShapedObservedReward) else reward
 
 
 def reward_after_end(reward: Any) -> Float[Array, ""] | float:
     """The reward of every step after the end of an episode: 0 for rewards that do not say."""
     return getattr(reward, "after_end", 0.0)
+
+
+def has_end(reward: Any) -> bool:
+    """Whether the reward of the steps after an end was learned."""
+    networks = jax.tree.leaves(reward, is_leaf=lambda node: isinstance(node, ObservedReward))
+    return any(isinstance(node, ObservedReward) and node.end is not None for node in networks)
 
 
 def with_end(reward: Any) -> Any:

@@ -32,12 +32,14 @@ class Critics(eqx.Module):
 
 
 class SoftValue(eqx.Module):
-    """V(s) = E[min Q(s,a) − α log π(a|s)]: a sum over discrete actions, an estimate for others."""
+    """V(s) = E[min Q(s,a) − α log π(a|s)] − λH̄: a sum over discrete actions, an estimate for others."""
 
     policy: AbstractPolicy
     networks: tuple[Perceptron, Perceptron]
     units: Units
     temperature: Float[Array, ""]
+    #: λH̄, where entropy is kept.
+    price: Float[Array, ""]
 
     def __call__(self, observation: Float[Array, " obs"]) -> Float[Array, ""]:
         keys = jr.split(jr.key(0), 1 if isinstance(self.policy, CategoricalPolicy) else DRAWS)
@@ -46,7 +48,7 @@ class SoftValue(eqx.Module):
     def draw(self, observation: Float[Array, " obs"], key: PRNGKeyArray) -> Float[Array, ""]:
         """The value itself, or one draw of it where actions are continuous."""
         q, entropy = soft_parts(self.policy, self.networks, self.units, observation, key)
-        return q + self.temperature * entropy
+        return q + self.temperature * entropy - self.price
 
 
 def action_value(

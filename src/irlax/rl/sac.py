@@ -40,6 +40,8 @@ class Learned(eqx.Module):
     policy: AbstractPolicy
     critics: Critics
     log_temperature: Float[Array, ""]
+    #: λH̄: the bonus of a step is αH less this, in which H̄ is the entropy that is kept and λ the price of keeping it.
+    price: Float[Array, ""]
     #: The states of the optimisers of policy, critics and temperature.
     optimiser_states: tuple[Any, ...]
 
@@ -64,22 +66,29 @@ class SACAgent(eqx.Module):
     def value(self) -> SoftValue:
         """The soft value that the critics give the policy."""
         critics = self.learned.critics
-        return SoftValue(self.policy, critics.networks, critics.units, self.temperature)
+        return SoftValue(self.policy, critics.networks, critics.units, self.temperature, self.learned.price)
 
 
 @stored("sac")
 class SAC(AbstractLearner):
     r"""Soft actor-critic (Haarnoja et al. 2018), for continuous and for discrete actions (Christodoulou 2019).
 
-    $$Q(s,a) \leftarrow r + \gamma\,\mathbb{E}_{a'\sim\pi}[\min_i \bar Q_i(s',a') - \alpha\log\pi(a'|s')], \quad
-      \min_\pi \mathbb{E}_s \mathbb{E}_{a\sim\pi}[\alpha\log\pi(a|s) - \min_i Q_i(s,a)]$$
+    $$Q(s,a) \leftarrow r + \gamma\,\mathbb{E}_{a'\sim\pi}[\min_i \bar Q_i(s',a') - \alpha\log\pi(a'|s')
+      - \lambda\bar H], \quad \min_\pi \mathbb{E}_s \mathbb{E}_{a\sim\pi}[\alpha\log\pi(a|s) - \min_i Q_i(s,a)]$$
 
     Expectations over discrete actions are sums. `temperature` is α: 1 is the Primer's model of a demonstrator, the
     default is for training an expert, and "auto" tunes it until the policy has `target_entropy`, by default about a
     third of log A for discrete actions and −1 for each continuous coordinate of a box scaled to [−1, 1]. With
     `keep_entropy` a temperature that is a number is the least one: from 1 it falls to that, and it rises while the
-    policy's entropy is below `target_entropy`, so that no reward, however large, makes the policy deterministic. The
-    buffer starts with `warmup` random steps, and holds the last `capacity`; checkpoints contain it.
+    policy's entropy is below `target_entropy`, so that no reward, however large, makes the policy deterministic.
+
+    λ is the part of α that is the multiplier of the constraint $H(\pi) \ge \bar H$: all of it for "auto", what is
+    above `temperature` with `keep_entropy`, nothing where the temperature is fixed. The Lagrangian has
+    $\lambda(H - \bar H)$ at every step. Published SAC leaves $\lambda\bar H$ out, which changes nothing as long as no
+    episode ends. But densities in small boxes have negative entropies, so that without it every further step would
+    cost $\lambda|\bar H|$, and the policy would learn to end its episodes, the more so the larger α.
+
+    The buffer starts with `warmup` random steps, and holds the last `capacity`; checkpoints contain it.
 
     An end is followed by the reward's own `after_end` r̄ at every further step, with nothing left to choose, so that
     the value there is r̄/(1 − γ). It is 0 for rewards that have none.
@@ -144,7 +153,8 @@ class SAC(AbstractLearner):
         trained: Any = (policy.network, (first, second), log_temperature)
         optimiser_states = tuple(self._optimiser().init(part) for part in trained)
         critics = Critics((first, second), (first, second), Units.init())
-        learned = Learned(policy, critics, log_temperature, optimiser_states)
+        price = self._price(policy, log_temperature)
+        learned = Learned(policy, critics, log_temperature, price, optimiser_states)
         capacity = self.steps_per_round * math.ceil(self.capacity / self.steps_per_round)
         return SACAgent(learned, Buffer.init(capacity, observation_size, example))
 
@@ -202,7 +212,7 @@ class SAC(AbstractLearner):
         gradient, entropy = jax.grad(policy_loss, has_aux=True)(learned.policy.network)
         network, policy_state = self._descend(gradient, learned.optimiser_states[0], learned.policy.network, rate)
         log_temperature, temperature_state = learned.log_temperature, learned.optimiser_states[2]
-        if self.temperature == "auto" or self.keep_entropy:
+        if self._keeps:
             surplus = entropy - self._target_entropy(learned.policy)
             log_temperature, temperature_state = self._descend(surplus, temperature_state, log_temperature, rate)
         if self.keep_entropy and self.temperature != "auto":
@@ -210,7 +220,8 @@ class SAC(AbstractLearner):
         optimiser_states = (policy_state, critic_state, temperature_state)
         policy = with_network(learned.policy, network)
         metrics = {"loss": critic_loss, "entropy": entropy, "temperature": temperature}
-        return Learned(policy, critics, log_temperature, optimiser_states), metrics
+        price = self._price(policy, log_temperature)
+        return Learned(policy, critics, log_temperature, price, optimiser_states), metrics
 
     def _rewards(
         self, rows: Transition, reward: Callable[..., Any] | None
@@ -229,7 +240,7 @@ class SAC(AbstractLearner):
     ) -> tuple[Critics, Any, Float[Array, ""]]:
         policy, critics = learned.policy, learned.critics
 
-        slow = SoftValue(policy, critics.targets, critics.units, jnp.exp(learned.log_temperature))
+        slow = SoftValue(policy, critics.targets, critics.units, jnp.exp(learned.log_temperature), learned.price)
         after = jax.vmap(slow.draw)(rows.next_observation, jr.split(key, self.batch_size))
         now, last = reward
         target = now + jnp.where(rows.terminated, last, self.discount * after)
@@ -252,6 +263,18 @@ class SAC(AbstractLearner):
 
     def _optimiser(self) -> optax.GradientTransformation:
         return optax.adam(self.learning_rate)
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether the temperature is found."""
+        return self.temperature == "auto" or self.keep_entropy
+
+    def _price(self, policy: AbstractPolicy, log_temperature: Float[Array, ""]) -> Float[Array, ""]:
+        """λH̄."""
+        if not self._keeps:
+            return jnp.zeros((), jnp.float32)
+        least = 0.0 if self.temperature == "auto" else self.temperature
+        return jnp.asarray((jnp.exp(log_temperature) - least) * self._target_entropy(policy), jnp.float32)
 
     def _target_entropy(self, policy: AbstractPolicy) -> Any:
         if self.target_entropy is not None:

@@ -193,6 +193,28 @@ def test_the_end_has_a_reward_of_its_own(action):
     assert np.exp(fit.policy.log_probs(alive))[action] == pytest.approx(0.9, abs=0.07)
 
 
+@pytest.mark.parametrize("action", [STAY, LEAVE])
+def test_where_entropy_is_kept_the_end_has_the_reward_of_temperature_one(action):
+    """Nine of ten actions are the same, which the policy may not do: it is soft-optimal for what the fit returns."""
+    mdp = ix.MDP.from_dense([[[1, 0], [0, 1]], [[0, 1], [0, 1]]], [1, 0], discount=0.9, horizon=20)
+    env = Tabular(mdp, np.zeros(2), terminates=True)
+    learner = dataclasses.replace(TABULAR_SAC, discount=0.9, temperature=0.5, keep_entropy=True, target_entropy=0.5)
+    fit = dataclasses.replace(REPLAYED, learner=learner, penalty=0.1, keep_penalty=True).fit(
+        env, mostly(action), key=jr.key(2)
+    )
+    alive = jnp.asarray(ALIVE[:2])
+    probabilities = np.exp(fit.policy.log_probs(alive))
+    # The entropy of four of five.
+    assert probabilities[action] == pytest.approx(0.8, abs=0.04)
+    assert fit.history["temperature"][-1] > 0.55 and fit.learned.more_after_end != 0
+    endless = ix.MDP.from_dense(
+        [[[1, 0], [0, 1]], [[0, 1], [0, 1]]], [1, 0], discount=0.9, available=[[True, True], [True, False]]
+    )
+    now, after = float(fit.reward(alive, 0, alive)), float(fit.reward.after_end)
+    exact = ix.soft_plan(endless, np.array([[now, now], [after, 0.0]])).policy[0]
+    assert probabilities == pytest.approx(exact, abs=0.05)
+
+
 def test_the_reward_after_an_end_may_be_learned_faster():
     """Adam's first step is the learning rate, whatever the gradient."""
     env = Tabular(ix.MDP.from_dense(np.eye(2)[:, None], [1, 0], discount=0.9, horizon=4), np.zeros(2), terminates=True)

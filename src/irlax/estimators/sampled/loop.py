@@ -22,6 +22,7 @@ from irlax.estimators.sampled.validation import check_environment, validate
 from irlax.iteration import AbstractResumable, History, Iterate, Session, Watch, from_arrays, to_arrays
 from irlax.registry import to_parts
 from irlax.rewards import AbstractObservedReward, ScaledObservedReward
+from irlax.rewards.observed import has_end
 from irlax.rl.learner import AbstractLearner
 from irlax.rl.sac import SACAgent
 from irlax.run_folder import fingerprint, identity_of
@@ -285,15 +286,19 @@ class _Ended(NamedTuple):
 
 
 def _at_temperature_one(state: State) -> AbstractObservedReward:
-    """The reward for which the policy is soft-optimal at temperature 1."""
+    r"""The reward for which the policy is soft-optimal at temperature 1.
+
+    The learner maximises the sum of $r + \alpha H - \lambda\bar H$ until the end and of $\bar r$ after it. Divided by
+    α, and with $\lambda\bar H / \alpha$ more at every step, those after the end included, that is the sum of
+    $r/\alpha + H$ until the end and of $(\bar r + \lambda\bar H) / \alpha$ after it.
+    """
     if not isinstance(state.agent, SACAgent):
         return state.reward
-    temperature = float(state.agent.temperature)
-    return (
-        state.reward
-        if np.isclose(temperature, 1)
-        else ScaledObservedReward(state.reward.over, state.reward, 1 / temperature)
-    )
+    temperature, price = float(state.agent.temperature), float(state.agent.learned.price)
+    if np.isclose(temperature, 1) and not price:
+        return state.reward
+    more_after_end = price / temperature if has_end(state.reward) else 0.0
+    return ScaledObservedReward(state.reward.over, state.reward, 1 / temperature, more_after_end)
 
 
 def _results(
