@@ -92,7 +92,7 @@ class Work(NamedTuple):
     steps: int
     #: The memory of the estimators in rounds, in place of their own.
     recent: int | None = None
-    #: Whether learning rates fall to 0 until the deadline and the fits end there, in place of a checkpoint to go on from.
+    #: Whether learning rates fall to 0 until the deadline, where the fits end, in place of a checkpoint to go on from.
     once: bool = False
 
     @property
@@ -137,6 +137,7 @@ def learner_of_truth(capacity: int, updates: int = 512) -> Any:
         capacity=capacity,
         learning_rate=3e-4,
         tau=0.005,
+        normalise=False,
         explore=0.0,
     )
 

@@ -112,8 +112,9 @@ class Normaliser(eqx.Module):
     def __call__(self, observation: Float[Array, " obs"]) -> Float[Array, " obs"]:
         # A coordinate that never varied is not scaled: divided by a deviation near 0 it would explode once it varies.
         deviation = jnp.where(self.variance > 0, jnp.sqrt(self.variance + 1e-8), 1.0)
-        scaled = (observation - self.mean) / deviation
-        return jnp.clip(jax.lax.stop_gradient(scaled), -MAX_NORMALISED, MAX_NORMALISED)
+        scaled = jnp.clip((observation - self.mean) / deviation, -MAX_NORMALISED, MAX_NORMALISED)
+        # In units of its own nothing is known of what is large.
+        return jax.lax.stop_gradient(jnp.where(self.count > 0, scaled, observation))
 
     def update(self, observations: Float[Array, "n obs"], weight: Float[Array, " n"] | None = None) -> "Normaliser":
         """With further observations; one of weight k counts as k observations, and without weights as one."""

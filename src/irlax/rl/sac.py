@@ -88,7 +88,8 @@ class SAC(AbstractLearner):
     episode ends. But densities in small boxes have negative entropies, so that without it every further step would
     cost $\lambda|\bar H|$, and the policy would learn to end its episodes, the more so the larger α.
 
-    The buffer starts with `warmup` random steps, and holds the last `capacity`; checkpoints contain it.
+    Networks read observations in standard deviations of those so far, or with `normalise=False` as they are. The
+    buffer starts with `warmup` random steps, and holds the last `capacity`; checkpoints contain it.
 
     An end is followed by the reward's own `after_end` r̄ at every further step, with nothing left to choose, so that
     the value there is r̄/(1 − γ). It is 0 for rewards that have none.
@@ -109,6 +110,7 @@ class SAC(AbstractLearner):
     width: int = 64
     depth: int = 2
     activation: Activation = "relu"
+    normalise: bool = True
     explore: float = 0.1
     anneal: bool = True
     steps: int = 150_000
@@ -160,6 +162,8 @@ class SAC(AbstractLearner):
 
     def add(self, agent: SACAgent, batch: Transition) -> SACAgent:
         rows = flat(batch)
+        if not self.normalise:
+            return SACAgent(agent.learned, agent.buffer.add(rows))
         policy = agent.policy
         policy = with_normaliser(policy, policy.normaliser.update(rows.observation))
         learned = eqx.tree_at(lambda learned: learned.policy, agent.learned, policy)
