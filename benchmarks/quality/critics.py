@@ -1,4 +1,4 @@
-"""What SAC's critics expect in Humanoid, and what its policy earns: observations in standard deviations, or as they are.
+"""What SAC's critics expect in Humanoid and what its policy earns, with observations normalised and as they are.
 
 SAC on the true reward as in `benchmarks.quality.mujoco`, a gradient step for each of a few thousand steps. Critics that
 expect several times what any policy so far has earned in a whole episode overestimate.

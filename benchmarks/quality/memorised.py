@@ -108,8 +108,8 @@ def rows_of(problem: str, weights: list[float]) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=record.RESULTS / "memorised.json")
-    parser.add_argument("--problems", nargs="*", default=["hopper", "walker2d", "ant", "humanoid"])
-    parser.add_argument("--smoothness", nargs="*", type=float, default=[0.0005, 0.005, 0.05])
+    parser.add_argument("--problems", nargs="*", default=["hopper", "walker2d", "halfcheetah", "ant", "humanoid"])
+    parser.add_argument("--smoothness", nargs="*", type=float, default=[0.00035, 0.005])
     options = parser.parse_args()
     rows = [row for problem in options.problems for row in rows_of(problem, options.smoothness)]
     source = record.provenance("benchmarks.quality.memorised", "irlax", "jax", "gymnasium", "mujoco")

@@ -137,7 +137,6 @@ def learner_of_truth(capacity: int, updates: int = 512) -> Any:
         capacity=capacity,
         learning_rate=3e-4,
         tau=0.005,
-        normalise=False,
         explore=0.0,
     )
 

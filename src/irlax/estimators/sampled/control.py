@@ -14,8 +14,7 @@ from irlax.rl.sac import SAC
 from irlax.spaces import Box
 from irlax.typing import Array, Float, PRNGKeyArray
 
-#: As many gradient steps as steps, an entropy that no reward can take away, and observations as they are: in standard
-#: deviations critics overestimate in Humanoid, whose observations are 270 numbers (`benchmarks.quality.critics`).
+#: As many gradient steps as steps, and an entropy that no reward can take away.
 LEARNER = SAC(
     temperature=1.0,
     keep_entropy=True,
@@ -28,7 +27,6 @@ LEARNER = SAC(
     learning_rate=3e-4,
     tau=0.005,
     width=256,
-    normalise=False,
     explore=0.0,
 )
 #: 307,200 steps.
