@@ -108,6 +108,14 @@ def test_entropy_that_must_be_kept_does_not_decide_whether_to_end():
     assert float(of(result.value, start)) == pytest.approx(-0.02 / (1 - 0.18), abs=0.02)
 
 
+@pytest.mark.parametrize("normalise", [True, False])
+def test_networks_read_observations_in_standard_deviations_or_as_they_are(normalise):
+    learner = dataclasses.replace(SMALL_SAC, normalise=normalise, capacity=2048, updates=1)
+    policy = learner.train(NormalBandit(), key=jr.key(0), steps=1088).policy
+    far = jnp.asarray([1000.0])
+    assert float(policy.normaliser(far)[0]) == (10.0 if normalise else 1000.0)
+
+
 class Pays(eqx.Module):
     """A reward with a parameter."""
 
