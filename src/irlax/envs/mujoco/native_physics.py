@@ -125,8 +125,8 @@ class Simulator:
 class Copy:
     """The state of a model in one thread. Only one thread at a time runs Python, so each does as little as it can.
 
-    Numbers are copied to and from MuJoCo's arrays, not by its functions: each call of one lets Python go, and to wait
-    for its turn again takes a thread longer than what the function does.
+    Numbers are copied to and from MuJoCo's arrays, not by its functions, each call of which lets Python go and has to
+    wait for it again.
     """
 
     def __init__(self, mujoco: Any, model: Any):
